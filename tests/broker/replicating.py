@@ -21,6 +21,7 @@ from odradek.broker.replication.alter_partition_sender import AlterPartitionSend
 from odradek.broker.replication.fetchers import Fetchers
 from odradek.broker.replication.leading import LeaderContext
 from odradek.broker.replication.replication import PartitionReplication
+from odradek.broker.replication.throttles import Throttles
 from odradek.config.load import load
 from odradek.core.metadata.image import (
     ClusterImage,
@@ -84,6 +85,7 @@ class Node:
         )
         self.logs.start()
         self.replicas = ReplicaManager(self.id, self.logs, loop)
+        self.throttles = Throttles(config)
         self.sender = AlterPartitionSender(self.cluster, self.id, lambda: self.epoch, loop)
         context = LeaderContext(
             node_id=self.id,
@@ -92,6 +94,7 @@ class Node:
             lag_time_max_ms=LAG_MS,
             alter=self.sender.submit,
             tells_high_watermark=config.is_rack_aware,
+            throttle=self.throttles.leader,
         )
         fetchers = Fetchers(
             self.id,
@@ -103,6 +106,7 @@ class Node:
             connect=self._connect,
             when_flushed=self.logs.when_flushed,
             loop=loop,
+            throttle=self.throttles.follower,
         )
         self.replication = PartitionReplication(context, fetchers, loop)
         self.replicas.replicate(self.replication)

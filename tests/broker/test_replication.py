@@ -327,3 +327,34 @@ def test_which_fetches_of_followers_are_refused(tmp_path, fields, error) -> None
         assert answer.responses[0].partitions[0].error_code == error
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+def test_a_throttled_follower_outside_the_isr_gets_no_records(tmp_path, role) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        await committed(leader, b"1")
+        await equal(cluster)
+        await cluster.stop(3)
+        end = leader.partition().append(batch(b"2", b"3"), 1).last_offset + 1
+        await cluster.until(lambda: leader.partition().log.high_watermark == end, "2 has them")
+        cluster.restart(3)
+        throttled = cluster.nodes[1 if role == "leader" else 3]
+        throttle = getattr(throttled.throttles, role)
+        throttle.set_replicas(TOPIC, ["*"])
+        throttle.set_limit(1)
+        throttle.record(int(asyncio.get_running_loop().time() * 1000), 1 << 40)
+        machine = leader.partition().leading.machine
+        log = cluster.nodes[3].partition().log
+        behind = log.log_end_offset
+        if role == "leader":
+            await cluster.until(lambda: machine.followers[3].broker_epoch >= 0, "3 fetches")
+        for number in range(5):  # a follower in the ISR is not throttled
+            await committed(leader, b"%d" % number)
+        assert log.log_end_offset == behind < end
+        assert 3 not in machine.isr
+        throttle.set_limit(1 << 60)
+        await cluster.until(lambda: 3 in machine.isr, "broker 3 has caught up")
+        await equal(cluster)
+
+    run(tmp_path, scenario)

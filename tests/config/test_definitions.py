@@ -103,7 +103,11 @@ def test_every_honoured_setting_reaches_a_view() -> None:
     }
     assert set(honoured(broker_settings())) <= reached | topics | elsewhere
     topic_names = {name.replace("_", ".") for name in TopicConfig.__annotations__}
-    assert set(honoured(topic_settings())) <= topic_names | {"internal.segment.bytes"}
+    assert set(honoured(topic_settings())) <= topic_names | {
+        "internal.segment.bytes",
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+    }
     group_names = {name.replace("_", ".") for name in GroupConfig.__annotations__}
     assert set(honoured(group_settings())) <= group_names
 

@@ -127,15 +127,7 @@ def test_no_warning_for_defaults_and_for_what_is_harmless(name: str, value: str)
         ({**CONTROLLER, "listeners": "CONTROLLER://:1"}, "no listener is left for clients"),
         ({"controller.quorum.voters": "1@a:1,2@b:1"}, "needs controller.listener.names"),
         ({"process.roles": "controller"}, "needs controller.listener.names"),
-        (
-            {
-                **CONTROLLER,
-                "process.roles": "controller",
-                "listeners": "CONTROLLER://:9093",
-                "odradek.metrics.port": "0",
-            },
-            "has no metrics",
-        ),
+        ({"replica.selector.class": "org.example.Nearest"}, "org.example.Nearest is a Java class"),
         ({"log.cleaner.dedupe.buffer.size": "1000"}, "above 1 MiB"),
         ({"log.retention.ms": "0"}, "log.retention.ms must be"),
         ({"log.roll.ms": "0"}, "log.roll.ms must be"),

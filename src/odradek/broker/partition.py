@@ -70,6 +70,8 @@ class Partition:
         "log",
         "records_in",
         "registration",
+        "replication_bytes_in",
+        "replication_bytes_out",
         "topic",
         "topic_id",
     )
@@ -104,6 +106,8 @@ class Partition:
         self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
+        self.replication_bytes_in = 0
+        self.replication_bytes_out = 0
         self._when_flushed = when_flushed
 
     def update(self, registration: PartitionRegistration) -> None:
@@ -165,8 +169,11 @@ class Partition:
         """Whether this replica is a follower in this leader epoch."""
         return not self.is_leader and self._leader_epoch == leader_epoch
 
-    def follow_leader(self, high_watermark: int, log_start_offset: int) -> None:
-        """Set the offsets that the leader has sent."""
+    def follow_leader(
+        self, high_watermark: int, log_start_offset: int, appended_bytes: int = 0
+    ) -> None:
+        """Set the offsets that the leader has sent, after its records have been appended."""
+        self.replication_bytes_in += appended_bytes
         log = self.log
         before = log.high_watermark
         if before != high_watermark:
@@ -334,8 +341,15 @@ class Partition:
             waiter.expire()
 
     def on_fetched(self, fetched_bytes: int) -> None:
-        """Count the bytes of records that are sent in a Fetch response."""
+        """Count the bytes of records that are sent to a consumer."""
         self.bytes_out += fetched_bytes
+
+    def on_replicated(self, fetched_bytes: int) -> None:
+        """Count the bytes of records that are sent to a follower."""
+        self.replication_bytes_out += fetched_bytes
+        leading = self._leading
+        if leading is not None and leading.throttled_topics:
+            leading.sent(fetched_bytes)
 
     # -- acknowledgement ------------------------------------------------------------------------
 

@@ -152,7 +152,7 @@ def read_for_follower(
     """Read up to the log end offset for a follower. An error is returned as part of the response.
 
     With `is_first` the request tells the leader which records the follower has. A request that has
-    waited tells nothing new.
+    waited tells nothing new. If the follower is throttled, the response has no records.
     """
     index = wanted.key[1]
     try:
@@ -172,7 +172,10 @@ def read_for_follower(
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 return answer
         limit = min(wanted.max_bytes, max_bytes)
-        data = log.read(offset, limit, log.log_end_offset, whole_first, False, files)
+        end = log.log_end_offset
+        if leading.throttled_topics and leading.is_throttled(follower.broker_id):
+            end = offset
+        data = log.read(offset, limit, end, whole_first, False, files)
         if is_first:
             leading.fetched(
                 follower.broker_id,

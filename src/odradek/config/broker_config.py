@@ -103,6 +103,10 @@ class BrokerConfig(View):
     replica_fetch_response_max_bytes: int
     replica_fetch_backoff_ms: int
     replica_selector_class: str | None
+    leader_replication_throttled_rate: int
+    follower_replication_throttled_rate: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
 
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int

@@ -201,9 +201,7 @@ def replica_selector(config: BrokerConfig) -> Iterator[str]:
 
 
 def topology(config: BrokerConfig) -> Iterator[str]:
-    """Check the limits of this version: the protocols of listeners, and metrics of brokers only."""
-    if not config.is_broker and config.odradek_metrics_port >= 0:
-        yield "odradek.metrics.port: a node that is only a controller has no metrics; remove it"
+    """Check the limits of this version: the protocols of listeners."""
     for each in config.controller_listeners:
         if each.security_protocol != "PLAINTEXT":
             yield (

@@ -276,9 +276,13 @@ class _Fetch:
         if missing_bytes > 0 and not immediate and not self._is_urgent and found:
             self.waits_for = [each for _, _, each, _ in found if each is not None]
             return missing_bytes
+        is_consumer = self.follower is None
         for _, _, source, size in found:
             if size and source is not None:
-                source.on_fetched(size)
+                if is_consumer:
+                    source.on_fetched(size)
+                else:
+                    source.on_replicated(size)
         response = self._respond(found)
         if has_errors and self._context.api_version >= LEADER_HINTS_VERSION:
             self._name_leaders(response, found)

@@ -72,7 +72,7 @@ class BrokerRole:
         dynamic = DynamicConfig(config)
         self._channels = channels
         lifecycle = self._lifecycle = _lifecycle(config, cluster_id, random_bytes, channels)
-        self._replication = BrokerReplication(
+        self.replication = BrokerReplication(
             config, clock, network, random_bytes, replicas, channels, lambda: lifecycle.epoch
         )
         self._brokers = channels_to_brokers(config, network, random_bytes)
@@ -119,11 +119,13 @@ class BrokerRole:
         """Install the publishers. The coordinators get each metadata change before the replicas."""
         self._settings = settings
         settings.listen(self.service.update_config)
+        settings.listen(self.replication.throttles.update_config)
         coordinators.listen(self.broker.replicas)
         broker = self.broker
         self._storage.listen(broker.replicas.go_offline)
         loader = self._metadata.loader
         loader.install(settings)
+        loader.install(self.replication.throttles)
         for each in self._brokers:
             loader.install(each)
         loader.install(CoordinatorPublisher(broker.groups, broker.transactions))
@@ -193,7 +195,7 @@ class BrokerRole:
     async def stop_coordinators(self) -> None:
         """Fail the requests that wait for a coordinator, and stop the coordinators' tasks."""
         broker = self.broker
-        self._replication.close()
+        self.replication.close()
         broker.transactions.shutdown()
         broker.groups.shutdown()
         self._brokers.close()

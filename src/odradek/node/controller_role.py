@@ -20,6 +20,7 @@ from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher
 from odradek.network.listeners import Endpoint
 from odradek.node.channels import controller_channel
+from odradek.node.elections import Elections
 from odradek.node.format import Identity
 from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
@@ -44,6 +45,7 @@ class ControllerRole:
         self._config = config
         self._clock = clock
         self.service: Service | None = None
+        self.elections = Elections()
         self.controller = QuorumController(
             config=config,
             cluster_id=identity.cluster_id,
@@ -98,8 +100,9 @@ class ControllerRole:
     def register(self, loader: MetadataLoader) -> None:
         """Register the controller with the active controller, if other nodes can reach it.
 
-        The metadata must be loaded.
+        The metadata must be loaded. Count elections from now on.
         """
+        loader.install(self.elections)
         if self._registration is not None:
             loader.install(self._registration)
 

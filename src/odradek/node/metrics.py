@@ -12,71 +12,45 @@ collections that may change, and then iterate over the copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from odradek.broker.broker import Broker
-from odradek.broker.controller.quorum_controller import QuorumController
-from odradek.broker.metadata.publisher import Publishers
 from odradek.env.event_loop import MeasuredSelector
-from odradek.handlers.dispatch import Dispatcher
-from odradek.network.server import Server
+from odradek.node import controller_metrics, replication_metrics
+from odradek.node.metric_families import BrokerSources, Family, MetricSources, Sample, one
 from odradek.telemetry.request_metrics import RequestMetrics
 
 WALKS_MAX = 10
 """Maximum number of attempts to read a section."""
 
 
-class MetricSources(NamedTuple):
-    """The parts of a node that metrics are read from."""
-
-    broker: Broker
-    controller: QuorumController | None
-    """None on a node that is only a broker."""
-    server: Server
-    dispatcher: Dispatcher
-    selector: MeasuredSelector | None
-    publishers: Publishers
-
-
-class Sample(NamedTuple):
-    """One number with its labels. `suffix` distinguishes the parts of a summary."""
-
-    labels: Mapping[str, str]
-    value: float
-    suffix: str = ""
-
-
-class Family(NamedTuple):
-    """A metric: its name, its type (`counter`, `gauge` or `summary`), its help text, its samples.
-
-    The exposed name of a counter ends with `_total`.
-    """
-
-    name: str
-    kind: str
-    documentation: str
-    samples: Iterable[Sample]
-
-
 def families(node: MetricSources) -> Iterator[Family]:
     """Yield all metrics of a node."""
     for section in (
-        _topics,
-        _replicas,
         _requests,
         _network,
+        controller_metrics.metadata,
+        controller_metrics.quorum,
+        controller_metrics.controller,
+    ):
+        yield from _walk(partial(section, node))
+    if node.of_broker is None:
+        return
+    for of_broker in (
+        _topics,
+        replication_metrics.replicas,
+        replication_metrics.fetchers,
+        _fetch_sessions,
+        _cold_reads,
         _groups,
         _transactions,
         _cleaner,
         _client_telemetry,
     ):
-        yield from _walk(section, node)
+        yield from _walk(partial(of_broker, node.of_broker))
 
 
-def _walk(
-    section: Callable[[MetricSources], Iterator[Family]], node: MetricSources
-) -> list[Family]:
+def _walk(section: Callable[[], Iterator[Family]]) -> list[Family]:
     """Return the families of a section.
 
     Another thread may change the data at the same time. If a dictionary grows during the iteration,
@@ -84,17 +58,13 @@ def _walk(
     """
     for _ in range(WALKS_MAX - 1):
         try:
-            return list(section(node))
+            return list(section())
         except RuntimeError:
             continue
-    return list(section(node))
+    return list(section())
 
 
-def _one(value: float) -> list[Sample]:
-    return [Sample({}, value)]
-
-
-def _topics(node: MetricSources) -> Iterator[Family]:
+def _topics(node: BrokerSources) -> Iterator[Family]:
     partitions = [
         p for topic in list(node.broker.replicas.by_name.values()) for p in list(topic.values())
     ]
@@ -124,50 +94,18 @@ def _topics(node: MetricSources) -> Iterator[Family]:
         yield Family(f"kafka_log_log_{name}", "gauge", text, samples)
 
 
-def _replicas(node: MetricSources) -> Iterator[Family]:
-    replicas = list(node.broker.replicas)
-    image = node.broker.metadata.image
-    under_min = sum(len(p.registration.isr) < p.log.config.min_insync_replicas for p in replicas)
-    under = sum(len(p.registration.isr) < len(p.registration.replicas) for p in replicas)
-    partitions = [p for topic in image.topics.by_id.values() for p in topic.partitions.values()]
-    alive = sum(not broker.fenced for broker in image.cluster.brokers.values())
-    is_active = node.controller is not None and node.controller.is_active
-    gauges = (
-        ("kafka_server_replicamanager_partitioncount", "Replicas on this broker.", len(replicas)),
-        ("kafka_server_replicamanager_leadercount", "Partitions that this broker leads.",
-         sum(p.is_leader for p in replicas)),
-        ("kafka_server_replicamanager_underreplicatedpartitions",
-         "Partitions with fewer in-sync replicas than replicas.", under),
-        ("kafka_server_replicamanager_underminisrpartitioncount",
-         "Partitions with fewer in-sync replicas than min.insync.replicas.", under_min),
-        ("kafka_server_replicamanager_offlinereplicacount",
-         "Replicas whose log directory has failed or is full.", node.broker.replicas.offline_count),
-        ("kafka_controller_kafkacontroller_activecontrollercount",
-         "1 if this node is the active controller, otherwise 0.", int(is_active)),
-        ("kafka_controller_kafkacontroller_globaltopiccount", "Topics of the cluster.",
-         len(image.topics.by_id)),
-        ("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions of the cluster.",
-         len(partitions)),
-        ("kafka_controller_kafkacontroller_offlinepartitionscount",
-         "Partitions without a leader.", sum(p.leader < 0 for p in partitions)),
-        ("kafka_controller_kafkacontroller_activebrokercount",
-         "Registered brokers that are not fenced.", alive),
-        ("kafka_server_fetchsessioncache_numincrementalfetchsessions", "Fetch sessions.",
-         len(node.broker.fetch_sessions)),
-        ("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
-         "Partitions in fetch sessions.", node.broker.fetch_sessions.partitions),
-    )  # fmt: skip
-    for name, text, value in gauges:
-        yield Family(name, "gauge", text, _one(value))
+def _fetch_sessions(node: BrokerSources) -> Iterator[Family]:
+    sessions = node.broker.fetch_sessions
+    prefix = "kafka_server_fetchsessioncache"
+    for name, text, value in (
+        ("numincrementalfetchsessions", "Fetch sessions.", len(sessions)),
+        ("numincrementalfetchpartitionscached", "Partitions in fetch sessions.",
+         sessions.partitions),
+    ):  # fmt: skip
+        yield Family(f"{prefix}_{name}", "gauge", text, one(value))
     yield Family(
-        "kafka_server_fetchsessioncache_incrementalfetchsessionevictions", "counter",
-        "Fetch sessions that were removed to make room for others.",
-        _one(node.broker.fetch_sessions.evictions),
-    )  # fmt: skip
-    yield Family(
-        "kafka_server_broker_metadata_metrics_metadata_apply_error_count", "gauge",
-        "How often a part of the node failed to apply a metadata change.",
-        _one(node.publishers.failures),
+        f"{prefix}_incrementalfetchsessionevictions", "counter",
+        "Fetch sessions that were removed to make room for others.", one(sessions.evictions),
     )  # fmt: skip
 
 
@@ -233,32 +171,38 @@ def _network(node: MetricSources) -> Iterator[Family]:
         ("odradek_requests_refused",
          "Connections closed because of a request that is malformed or not served.",
          node.dispatcher.requests_refused),
-        ("odradek_cold_reads", "Fetch responses that waited for the disk.",
-         node.broker.cold_reads.answers),
-        ("odradek_cold_read_bytes", "Bytes that these responses had to read from the disk.",
-         node.broker.cold_reads.bytes),
     )  # fmt: skip
     for name, text, value in counters:
-        yield Family(name, "counter", text, _one(value))
+        yield Family(name, "counter", text, one(value))
     if node.selector is not None:
         yield from _event_loop(node.selector)
 
 
+def _cold_reads(node: BrokerSources) -> Iterator[Family]:
+    reads = node.broker.cold_reads
+    for name, text, value in (
+        ("odradek_cold_reads", "Fetch responses that waited for the disk.", reads.answers),
+        ("odradek_cold_read_bytes", "Bytes that these responses had to read from the disk.",
+         reads.bytes),
+    ):  # fmt: skip
+        yield Family(name, "counter", text, one(value))
+
+
 def _event_loop(selector: MeasuredSelector) -> Iterator[Family]:
     text = "Iterations of the event loop."
-    yield Family("odradek_loop_turns", "counter", text, _one(selector.turns))
+    yield Family("odradek_loop_turns", "counter", text, one(selector.turns))
     yield Family(
         "odradek_loop_pause_seconds_max", "gauge",
         "Duration of the longest iteration of the event loop since the last scrape.",
-        _one(selector.take_pause_max()),
+        one(selector.take_pause_max()),
     )  # fmt: skip
 
 
-def _groups(node: MetricSources) -> Iterator[Family]:
+def _groups(node: BrokerSources) -> Iterator[Family]:
     groups = node.broker.groups
     states = groups.count_by_state()
     name = "kafka_coordinator_group_groupmetadatamanager_numgroups"
-    yield Family(name, "gauge", "Groups that this broker coordinates.", _one(sum(states.values())))
+    yield Family(name, "gauge", "Groups that this broker coordinates.", one(sum(states.values())))
     yield Family(
         "odradek_groups", "gauge", "Groups by type and state.",
         [
@@ -283,7 +227,7 @@ def _groups(node: MetricSources) -> Iterator[Family]:
     yield Family("kafka_consumergroup_lag", "gauge", text, lags)
 
 
-def _cleaner(node: MetricSources) -> Iterator[Family]:
+def _cleaner(node: BrokerSources) -> Iterator[Family]:
     cleaner = node.broker.logs.cleaner
     if cleaner is None:
         return
@@ -308,22 +252,22 @@ def _cleaner(node: MetricSources) -> Iterator[Family]:
          "Milliseconds since the cleaner last checked all logs.", waited_ms),
     )  # fmt: skip
     for name, text, value in gauges:
-        yield Family(f"kafka_log_{name}", "gauge", text, _one(value))
+        yield Family(f"kafka_log_{name}", "gauge", text, one(value))
     yield Family(
         "kafka_log_logcleanermanager_uncleanable_partitions_count", "gauge",
         "Partitions whose compaction failed.",
         [Sample({"logdirectory": path}, count) for path, count in cleaner.uncleanable.items()],
     )  # fmt: skip
-    yield Family("odradek_log_cleaner_rounds", "counter", "Compactions.", _one(last.rounds))
+    yield Family("odradek_log_cleaner_rounds", "counter", "Compactions.", one(last.rounds))
     yield Family(
         "odradek_log_cleaner_deaths",
         "counter",
         "Workers that died during a compaction.",
-        _one(last.deaths),
+        one(last.deaths),
     )
 
 
-def _transactions(node: MetricSources) -> Iterator[Family]:
+def _transactions(node: BrokerSources) -> Iterator[Family]:
     transactions = node.broker.transactions
     phases = transactions.count_by_phase()
     yield Family(
@@ -332,7 +276,7 @@ def _transactions(node: MetricSources) -> Iterator[Family]:
     )  # fmt: skip
     yield Family(
         "odradek_transactions_ending", "gauge", "Transactions whose markers are being written.",
-        _one(transactions.ending_count),
+        one(transactions.ending_count),
     )  # fmt: skip
     offsets = [
         (partition, partition.log.high_watermark - partition.log.last_stable_offset)
@@ -345,7 +289,7 @@ def _transactions(node: MetricSources) -> Iterator[Family]:
     )  # fmt: skip
 
 
-def _client_telemetry(node: MetricSources) -> Iterator[Family]:
+def _client_telemetry(node: BrokerSources) -> Iterator[Family]:
     by_name: dict[str, list[Sample]] = {}
     for client, numbers in list(node.broker.client_telemetry.numbers()):
         for (name, attributes), value in list(numbers.items()):

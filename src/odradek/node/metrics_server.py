@@ -19,7 +19,7 @@ from odradek.env.executor import Executor, Pool, call
 from odradek.env.network import Network, Transport
 from odradek.network.listeners import bind, listen
 from odradek.network.output import Output
-from odradek.node.metrics import Family
+from odradek.node.metric_families import Family
 
 log = logging.getLogger("odradek.node")
 

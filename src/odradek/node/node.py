@@ -54,7 +54,8 @@ from odradek.node.controller_role import ControllerRole
 from odradek.node.format import Identity, local_voter
 from odradek.node.listeners import BoundListeners
 from odradek.node.metadata import NodeMetadata
-from odradek.node.metrics import MetricSources, families
+from odradek.node.metric_families import BrokerSources, ControllerSources, MetricSources
+from odradek.node.metrics import families
 from odradek.node.metrics_server import MetricsServer
 from odradek.node.settings import TopicConfigs
 from odradek.node.storage import NodeStorage
@@ -174,6 +175,7 @@ class Node:
             metadata.loader.install(self._authorizer)
         metadata.loader.install(metadata.cache)
         if not self.config.is_broker:
+            self._serve_metrics(executor)
             return
         metadata.loader.install(topic_configs)
         await storage.load()
@@ -181,6 +183,9 @@ class Node:
         await broker.register(listeners.advertised(self.config), self.config.broker_rack)
         broker.service.start()
         self._run_periodic_tasks()
+        self._serve_metrics(executor)
+
+    def _serve_metrics(self, executor: Executor) -> None:
         if self._metrics is not None:
             self._metrics.start(executor, lambda: families(self.metric_sources()))
 
@@ -286,13 +291,17 @@ class Node:
     def metric_sources(self) -> MetricSources:
         """Return the parts of the node that metrics are read from."""
         assert self._metadata is not None
+        broker, controller = self._broker, self._controller
         return MetricSources(
-            self.broker,
-            None if self._controller is None else self.controller,
+            self.config.node_id,
+            self._metadata,
+            None if broker is None else BrokerSources(broker.broker, broker.replication),
+            None
+            if controller is None
+            else ControllerSources(controller.controller, controller.elections),
             self.server,
             self.dispatcher,
             self.selector,
-            self._metadata.publishers,
         )
 
     def _run_periodic_tasks(self) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.replication.alter_partition_sender import AlterPartitionSender
 from odradek.broker.replication.fetchers import Fetchers
-from odradek.broker.replication.leading import LeaderContext
+from odradek.broker.replication.leading import IsrChanges, LeaderContext
 from odradek.broker.replication.replication import PartitionReplication
+from odradek.broker.replication.throttles import Throttles
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.replica.follower import FetcherSettings
@@ -36,9 +37,12 @@ class BrokerReplication:
     ) -> None:
         """Replicate the partitions of `replicas`, which must be empty."""
         loop = asyncio.get_running_loop()
+        self.throttles = Throttles(config)
         self._sender = AlterPartitionSender(
             channels.isr_changes, config.node_id, broker_epoch, loop
         )
+        self.isr_changes = IsrChanges()
+        self.now_ms = clock.monotonic_ms
         context = LeaderContext(
             node_id=config.node_id,
             now_ms=clock.monotonic_ms,
@@ -46,13 +50,15 @@ class BrokerReplication:
             lag_time_max_ms=config.replica_lag_time_max_ms,
             alter=self._sender.submit,
             tells_high_watermark=config.is_rack_aware,
+            throttle=self.throttles.leader,
+            isr_changes=self.isr_changes,
         )
 
         def connect(endpoint: Endpoint) -> NodeClient:
             settings = ClientSettings(connection_setup_timeout_ms=config.replica_socket_timeout_ms)
             return NodeClient(network, endpoint.host, endpoint.port, random_bytes, settings)
 
-        fetchers = Fetchers(
+        self.fetchers = Fetchers(
             config.node_id,
             settings=FetcherSettings(
                 wait_max_ms=config.replica_fetch_wait_max_ms,
@@ -68,8 +74,9 @@ class BrokerReplication:
             connect=connect,
             when_flushed=replicas.logs.when_flushed,
             loop=loop,
+            throttle=self.throttles.follower,
         )
-        self._replication = PartitionReplication(context, fetchers, loop)
+        self._replication = PartitionReplication(context, self.fetchers, loop)
         replicas.replicate(self._replication)
 
     def close(self) -> None:

@@ -67,6 +67,10 @@ class MetadataLog:
         self.path = path
         self.snapshots: list[SnapshotId] = []
         """The snapshots on disk, oldest first."""
+        self.records_appended = 0
+        """Records that this node has appended as leader since its start (a metric)."""
+        self.records_fetched = 0
+        """Records that this node has fetched from a leader since its start (a metric)."""
 
     @classmethod
     def open(cls, storage: Storage, directory: LogDirectory, config: BrokerConfig) -> MetadataLog:
@@ -189,6 +193,7 @@ class MetadataLog:
             raise BatchTooLarge(builder.size)
         batch = builder.build()
         self._log.append_as_leader(batch, epoch, AppendOrigin.RAFT_LEADER)
+        self.records_appended += self._log.log_end_offset - base_offset
         return base_offset, len(batch)
 
     def append_control(self, messages: Iterable[ControlMessage], epoch: int, now_ms: int) -> None:
@@ -209,6 +214,7 @@ class MetadataLog:
         """
         end_offset = self._log.log_end_offset
         self._log.append_as_follower(records, epoch)
+        self.records_fetched += self._log.log_end_offset - end_offset
         return end_offset
 
     def truncate_to(self, offset: int, truncated: Truncated) -> None:

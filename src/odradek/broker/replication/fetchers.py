@@ -30,7 +30,9 @@ from odradek.core.replica.effects import (
     RestartAt,
     Truncate,
 )
+from odradek.core.replica.fetch_states import FetchState
 from odradek.core.replica.follower import FetcherSettings, ReplicaFetcher
+from odradek.core.replica.throttle import ReplicationThrottle
 from odradek.env.file_range import FileRange
 from odradek.env.network import Buffer
 from odradek.log.errors import DiskFull, RecordsRefused
@@ -93,9 +95,11 @@ class Fetchers:
         connect: Connect,
         when_flushed: WhenFlushed,
         loop: asyncio.AbstractEventLoop,
+        throttle: ReplicationThrottle | None = None,
     ) -> None:
         """`listener` is the inter-broker listener. `timeout_ms` is the time for one request."""
         self.node_id = node_id
+        self.throttle = throttle
         self.settings = settings
         self.timeout_ms = timeout_ms
         self.broker_epoch = broker_epoch
@@ -176,6 +180,17 @@ class Fetchers:
         for key in list(self._unreachable):
             self.follow(self._partitions[key][0])
 
+    def followed(self) -> list[tuple[int, FetchState]]:
+        """Return the followed partitions with their leaders, for metrics.
+
+        Other threads may call this. They get a RuntimeError if the partitions change meanwhile.
+        """
+        return [
+            (leader, state)
+            for leader, fetcher in self._by_leader.items()
+            for state in fetcher.machine.states.values()
+        ]
+
     def partition(self, key: ReplicaKey, leader_epoch: int) -> Partition | None:
         """Return a partition if this broker follows in this leader epoch."""
         known = self._partitions.get(key)
@@ -214,7 +229,7 @@ class LeaderFetcher:
         self._fetchers = fetchers
         self._leader = leader
         self._loop = fetchers.loop
-        self.machine = ReplicaFetcher(fetchers.node_id, fetchers.settings)
+        self.machine = ReplicaFetcher(fetchers.node_id, fetchers.settings, fetchers.throttle)
         self.endpoint: Endpoint | None = None
         self._connection: Connection | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -377,7 +392,8 @@ class LeaderFetcher:
         assert not isinstance(records, FileRange), "decoded records are bytes"
         if records:
             partition.log.append_as_follower(records, effect.leader_epoch)
-        partition.follow_leader(effect.high_watermark, effect.log_start_offset)
+        size = len(records) if records else 0
+        partition.follow_leader(effect.high_watermark, effect.log_start_offset, size)
         if records and partition.log.is_flushed_before_ack:
             self._fetchers.when_flushed(partition.log, partition.log.log_end_offset, done)
         else:

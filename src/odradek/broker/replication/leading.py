@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from odradek.core.metadata.registrations import PartitionRegistration
 from odradek.core.replica.effects import HighWatermark, IsrChange, LeaderEffect
 from odradek.core.replica.leader import BrokerOf, PartitionLeader
+from odradek.core.replica.throttle import ReplicationThrottle
 from odradek.log.partition_log import PartitionLog
 
 
@@ -38,6 +39,26 @@ Alter = Callable[[bytes, int, IsrChange, OnAltered], None]
 """Requests a change of the ISR of a partition, by topic id and index."""
 
 
+class IsrChanges:
+    """Counts the changes of ISRs that the leaders on this broker have requested (metrics)."""
+
+    def __init__(self) -> None:
+        self.shrinks = 0
+        self.expands = 0
+        self.failures = 0
+
+    def made(self, before: frozenset[int], after: frozenset[int]) -> None:
+        """Count a change that the controller has made."""
+        if before < after:
+            self.expands += 1
+        else:
+            self.shrinks += 1
+
+    def failed(self) -> None:
+        """Count a change that the controller has rejected."""
+        self.failures += 1
+
+
 @dataclass(frozen=True, slots=True)
 class LeaderContext:
     """What all partitions that this broker leads have in common."""
@@ -50,6 +71,9 @@ class LeaderContext:
     tells_high_watermark: bool = False
     """Whether a follower that waits for records is told a higher high watermark immediately. This
     costs more requests, and is needed only if consumers read from followers."""
+    throttle: ReplicationThrottle = field(default_factory=ReplicationThrottle)
+    """The throttle of what this broker sends to followers."""
+    isr_changes: IsrChanges = field(default_factory=IsrChanges)
     led: dict[Leading, None] = field(default_factory=dict)
     """The partitions with followers that this broker leads."""
 
@@ -68,6 +92,7 @@ class Leading:
         "_stored_offset",
         "_topic_id",
         "machine",
+        "throttled_topics",
     )
 
     def __init__(
@@ -93,6 +118,8 @@ class Leading:
         """The end offset and the size of each append above the high watermark."""
         self._stored_offset = log.recovery_point
         """Records below this offset are flushed. Used only if the topic has `flush.messages=1`."""
+        self.throttled_topics = context.throttle.topics
+        """The topics of which this broker throttles partitions; usually empty."""
         self._deletions: list[tuple[int, OnDeleted]] = []
         """The offsets up to which records are being deleted, and the callbacks."""
         self._min_insync_replicas = log.config.min_insync_replicas
@@ -150,7 +177,11 @@ class Leading:
 
     def update(self, registration: PartitionRegistration) -> None:
         """Apply newer metadata. This broker still leads the partition."""
-        self._perform(self.machine.update(self._context.now_ms(), registration))
+        machine = self.machine
+        pending, before = machine.pending, machine.isr
+        effects = machine.update(self._context.now_ms(), registration)
+        self._count_change(pending, before)
+        self._perform(effects)
 
     def tick(self) -> None:
         """Let followers that lag leave the ISR."""
@@ -169,6 +200,21 @@ class Leading:
         )
         if self._deletions:
             self._settle_deletions()
+
+    def is_throttled(self, broker_id: int) -> bool:
+        """Whether a follower gets no records now, because the throttle's limit is exceeded."""
+        throttle = self._context.throttle
+        return (
+            broker_id not in self.machine.isr
+            and throttle.covers(*self._log.topic_partition)
+            and throttle.is_exceeded(self._context.now_ms())
+        )
+
+    def sent(self, size: int) -> None:
+        """Count bytes of records that are sent to a follower."""
+        throttle = self._context.throttle
+        if throttle.covers(*self._log.topic_partition):
+            throttle.record(self._context.now_ms(), size)
 
     @property
     def low_watermark(self) -> int:
@@ -214,10 +260,22 @@ class Leading:
         if self not in self._context.led:
             return
         now_ms = self._context.now_ms()
+        pending, before = self.machine.pending, self.machine.isr
         if isinstance(result, AlteredPartition):
             effects = self.machine.altered(
                 now_ms, change, result.leader_epoch, result.partition_epoch, result.isr
             )
+            self._count_change(pending, before)
         else:
+            self._context.isr_changes.failed()
             effects = self.machine.rejected(now_ms, change, result)
         self._perform(effects)
+
+    def _count_change(self, pending: IsrChange | None, before: frozenset[int]) -> None:
+        """Count the change that was pending if the controller has made it.
+
+        The metadata log or the response has the result, whichever comes first.
+        """
+        after = self.machine.isr
+        if pending is not None and after != before and after == pending.broker_ids:
+            self._context.isr_changes.made(before, after)

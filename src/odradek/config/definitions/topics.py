@@ -56,8 +56,6 @@ unclean.leader.election.enable  boolean  = false  medium  from unclean.leader.el
     Allow a replica that may lack records to become leader if there is no other candidate.
 internal.segment.bytes  int  medium  internal
     Size at which a new segment is rolled, without a minimum, for tests.
-
-[unsupported: replication is not throttled]
 leader.replication.throttled.replicas  list  = ""  replicas  medium
     Replicas whose leaders are throttled: partition:broker, ..., or `*`.
 follower.replication.throttled.replicas  list  = ""  replicas  medium

@@ -26,7 +26,7 @@ class Status(Enum):
     READY = "it is part of the next Fetch request"
     BUSY = "an effect is being performed"
     OUT_OF_RANGE = "the offsets of the leader's log must be looked up"
-    DELAYED = "the backoff after an error"
+    DELAYED = "the backoff after an error, or a throttle"
     FAILED = "a newer leader epoch, or another log directory"
 
 
@@ -53,7 +53,17 @@ class Position(NamedTuple):
 class FetchState:
     """One partition of a fetcher."""
 
-    __slots__ = ("key", "leader_epoch", "log", "lookup", "position", "retry_ms", "status", "topic")
+    __slots__ = (
+        "_leader_high_watermark",
+        "key",
+        "leader_epoch",
+        "log",
+        "lookup",
+        "position",
+        "retry_ms",
+        "status",
+        "topic",
+    )
 
     def __init__(self, key: ReplicaKey, topic: str, leader_epoch: int, log: LogView) -> None:
         self.key = key
@@ -62,6 +72,7 @@ class FetchState:
         self.log = log
         self.status = Status.BUSY
         self.position = self._position()
+        self._leader_high_watermark = -1
         self.retry_ms = 0
         """The end of the backoff, if the status is DELAYED."""
         self.lookup = 0
@@ -81,6 +92,22 @@ class FetchState:
         self.lookup = lookup
         if status is Status.READY:
             self.position = self._position()
+
+    def learn_high_watermark(self, offset: int) -> None:
+        """Note the leader's high watermark from a response."""
+        self._leader_high_watermark = offset
+
+    @property
+    def lag(self) -> int:
+        """The number of committed records that this replica lacks; -1 before the first response."""
+        if self._leader_high_watermark < 0:
+            return -1
+        return max(0, self._leader_high_watermark - self.log.log_end_offset)
+
+    @property
+    def is_lagging(self) -> bool:
+        """Whether this replica lacks committed records, or may lack them."""
+        return self.lag != 0
 
     def look_up(self, timestamp: int) -> None:
         """Look up another offset."""

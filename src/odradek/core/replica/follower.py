@@ -25,6 +25,9 @@ its log start offset (`lookup`). If the leader's log ends before the follower's,
 truncates its log. If the leader's log starts after the follower's end, the follower removes all
 records and starts there.
 
+A throttle delays partitions in which this replica lags (`throttle`). They are then left out of the
+requests, as after an error.
+
 The leader fences requests of an older leader epoch. If this broker knows no newer epoch, the
 partition is not fetched until the metadata has a newer epoch. Then the owner adds the partition
 again.
@@ -47,6 +50,7 @@ from odradek.core.replica.effects import (
     Truncate,
 )
 from odradek.core.replica.fetch_states import FetchSession, FetchState, Status
+from odradek.core.replica.throttle import ReplicationThrottle
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.fetch_request import FetchRequest, ReplicaState
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
@@ -92,13 +96,20 @@ class ReplicaFetcher:
         "_resume_ms",
         "_session",
         "_settings",
+        "_throttle",
         "_was_full",
         "states",
     )
 
-    def __init__(self, broker_id: int, settings: FetcherSettings) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        settings: FetcherSettings,
+        throttle: ReplicationThrottle | None = None,
+    ) -> None:
         self._broker_id = broker_id
         self._settings = settings
+        self._throttle = throttle or ReplicationThrottle()
         self.states: dict[ReplicaKey, FetchState] = {}
         """All partitions of the fetcher."""
         self._session = FetchSession()
@@ -155,10 +166,11 @@ class ReplicaFetcher:
         if self._ready.pop(key, None) is not None:
             self._left[key] = None
 
-    def _delay(self, now_ms: int, state: FetchState) -> None:
+    def _delay(self, now_ms: int, state: FetchState, pause_ms: int | None = None) -> None:
         self._leave(state)
         self._lookups.pop(state.key, None)
-        state.change(Status.DELAYED, retry_ms=now_ms + self._settings.backoff_ms)
+        pause_ms = self._settings.backoff_ms if pause_ms is None else pause_ms
+        state.change(Status.DELAYED, retry_ms=now_ms + pause_ms)
         self._delayed[state.key] = state
 
     def _fail(self, state: FetchState) -> None:
@@ -178,6 +190,8 @@ class ReplicaFetcher:
         if self._is_in_flight or now_ms < self._resume_ms:
             return None
         self._wake(now_ms)
+        if self._throttle.topics:
+            self._delay_throttled(now_ms)
         if not self._ready:
             return None
         settings, session = self._settings, self._session
@@ -208,6 +222,16 @@ class ReplicaFetcher:
             for state in due:
                 del self._delayed[state.key]
                 self._become_ready(state)
+
+    def _delay_throttled(self, now_ms: int) -> None:
+        """Delay the throttled partitions in which this replica lags, if the limit is exceeded."""
+        throttle = self._throttle
+        if not throttle.is_exceeded(now_ms):
+            return
+        pause_ms = min(throttle.resume_ms(now_ms) - now_ms, self._settings.backoff_ms)
+        for state in list(self._ready.values()):
+            if state.is_lagging and throttle.covers(state.topic, state.key.partition):
+                self._delay(now_ms, state, max(1, pause_ms))
 
     def deadline_ms(self) -> int | None:
         """Return the time when `request` or `lookup` must be called again.
@@ -270,6 +294,9 @@ class ReplicaFetcher:
                 yield Truncate(state.key, state.leader_epoch, offset)
             case ErrorCode.NONE:
                 self._become_busy(state)
+                state.learn_high_watermark(data.high_watermark)
+                if self._throttle.topics and data.records:
+                    self._count(now_ms, state, len(data.records))
                 yield Append(
                     state.key,
                     state.leader_epoch,
@@ -285,6 +312,10 @@ class ReplicaFetcher:
                 self._fail(state)
             case _:
                 self._delay(now_ms, state)
+
+    def _count(self, now_ms: int, state: FetchState, size: int) -> None:
+        if self._throttle.covers(state.topic, state.key.partition):
+            self._throttle.record(now_ms, size)
 
     def _truncation_offset(self, state: FetchState, data: PartitionData) -> int:
         diverging = data.diverging_epoch

@@ -289,14 +289,16 @@ class PartitionLeader:
     def tick(self, now_ms: int) -> Sequence[LeaderEffect]:
         """Let followers leave the ISR that have not caught up for too long.
 
-        Call this every `replica.lag.time.max.ms` / 2.
+        The high watermark no longer waits for such followers outside the ISR. Call this every
+        `replica.lag.time.max.ms` / 2.
         """
+        committed = self._committed(now_ms)
         if self.pending is not None:
-            return _NO_EFFECTS
+            return committed
         behind = {
             broker_id for broker_id in self._committed_isr if self._is_behind(now_ms, broker_id)
         }
-        return (self._request(self._committed_isr - behind),) if behind else _NO_EFFECTS
+        return (*committed, self._request(self._committed_isr - behind)) if behind else committed
 
     def _is_behind(self, now_ms: int, broker_id: int) -> bool:
         if broker_id == self._broker_id:

@@ -1,0 +1,121 @@
+"""The metrics of replication, of controllers and of the quorum."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+
+from prometheus_client.parser import text_string_to_metric_families
+from tests.log.support import batch
+from tests.replica.controller import partition_registration
+
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import EMPTY_IMAGE
+from odradek.node.elections import Elections
+from odradek.node.metrics import families
+
+from .cluster import cluster
+
+
+def values(node) -> dict[tuple[str, tuple[str, ...]], float]:
+    """All samples of a node by name and values of the labels."""
+    return {
+        (family.name, tuple(sample.labels.values())): sample.value
+        for family in families(node.metric_sources())
+        for sample in family.samples
+    }
+
+
+def total(nodes, name: str) -> float:
+    return sum(
+        value
+        for node in nodes.brokers()
+        for (each, _), value in values(node).items()
+        if each == f"kafka_server_{name}"
+    )
+
+
+def scraped(port: int) -> set[str]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        text = answer.read().decode()
+    return {family.name for family in text_string_to_metric_families(text)}
+
+
+def test_a_cluster(tmp_path) -> None:
+    async def scenario() -> None:
+        roles = {1: "controller", 11: "broker", 12: "broker"}
+        settings = {
+            "replica_lag_time_max_ms": "400",
+            "min_insync_replicas": "2",
+            "odradek_metrics_port": "0",
+        }
+        async with cluster(tmp_path, roles, **settings) as nodes:
+            await nodes.create(11, "a", partitions=4, factor=2)
+            await nodes.produce("a", [b"x" * 1000] * 20)
+            controller, follower = nodes.nodes[1], nodes.nodes[12]
+
+            found = values(controller)
+            prefix = "kafka_controller_kafkacontroller"
+            for name, value in {
+                "activecontrollercount": 1,
+                "activebrokercount": 2,
+                "fencedbrokercount": 0,
+                "globaltopiccount": 1,
+                "globalpartitioncount": 4,
+                "offlinepartitionscount": 0,
+                "preferredreplicaimbalancecount": 0,
+            }.items():
+                assert found[f"{prefix}_{name}", ()] == value, name
+            prefix = "kafka_server_raft_metrics"
+            assert found[f"{prefix}_current_state", ("leader",)] == 1
+            assert found[f"{prefix}_current_state", ("follower",)] == 0
+            assert found[f"{prefix}_current_leader", ()] == 1
+            assert found[f"{prefix}_number_of_voters", ()] == 1
+            assert found[f"{prefix}_number_of_observers", ()] == 2
+            assert found[f"{prefix}_append_records", ()] > 4
+            assert found["odradek_quorum_lag", ("1",)] == 0
+            names = await asyncio.to_thread(scraped, controller.metrics_port())
+            assert "kafka_controller_kafkacontroller_activecontrollercount" in names
+            assert not [each for each in names if "replicamanager" in each]
+
+            found = values(follower)
+            assert found[f"{prefix}_current_state", ("observer",)] == 1
+            assert found[f"{prefix}_fetch_records", ()] > 4
+            assert not [name for name, _ in found if name.startswith("kafka_controller_")]
+            assert total(nodes, "replicamanager_partitioncount") == 8
+            assert total(nodes, "replicamanager_leadercount") == 4
+            assert total(nodes, "replicamanager_atminisrpartitioncount") == 4
+            assert total(nodes, "replicamanager_underreplicatedpartitions") == 0
+            assert total(nodes, "replicafetchermanager_maxlag") == 0
+            assert total(nodes, "brokertopicmetrics_replicationbytesin") >= 20_000
+            lags = [key for key in found if key[0] == "kafka_server_fetcherlagmetrics_consumerlag"]
+            assert len(lags) == found["kafka_server_replicamanager_leadercount", ()] == 2
+
+            follower._broker.replication.fetchers.close()  # it hangs
+            for partition in nodes.nodes[11].broker.replicas.by_name["a"].values():
+                if partition.is_leader:
+                    partition.append(batch(b"not replicated"), 1)
+            await nodes.until(lambda: total(nodes, "replicamanager_underreplicatedpartitions") == 2)
+            found = values(nodes.nodes[11])
+            assert found["kafka_server_replicamanager_isrshrinks", ()] == 2
+            assert found["kafka_server_replicamanager_underminisrpartitioncount", ()] == 2
+            assert found["kafka_server_replicamanager_isrexpands", ()] == 0
+
+    asyncio.run(scenario())
+
+
+class _Topic:
+    def __init__(self, before, after) -> None:
+        self.image_before, self.partitions = before, after
+
+
+def test_elections_are_counted() -> None:
+    elections = Elections()
+    elections.load(EMPTY_IMAGE)
+    before = partition_registration((1, 2, 3, 4))._replace(isr=(1, 2), elr=(3,))
+    for leader in (1, -1, 2, 3, 4):
+        delta = MetadataDelta(EMPTY_IMAGE)
+        image_before = type("Image", (), {"partitions": {0: before}})
+        delta.topics.changed[b"id"] = _Topic(image_before, {0: before._replace(leader=leader)})
+        elections.publish(delta, EMPTY_IMAGE)
+    assert (elections.count, elections.from_elr, elections.unclean) == (3, 1, 1)
