@@ -17,6 +17,7 @@ READ_ELSEWHERE = {
     *(f"group_consumer_{end}_heartbeat_interval_ms" for end in ("min", "max")),
     *(f"group_consumer_{end}_assignment_interval_ms" for end in ("min", "max")),
     *("inter_broker_listener_name", "message_timestamp_type", "segment_ms"),
+    "replica_selector_class",
     "unclean_leader_election_enable",
 }
 """Attributes that only `config` uses (checks, bounds, properties of the view); the last one is read
