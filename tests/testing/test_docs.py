@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from odradek.testing import Broker
+import pytest
+
+from odradek.testing import Broker, Cluster
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
 
@@ -22,6 +24,7 @@ def test_the_examples_run(tmp_path):
     assert f"{TEXT.count('def test_')} passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_everything_that_a_broker_can_do_is_described():
-    public = {name for name in vars(Broker) if not name.startswith("_")}
+@pytest.mark.parametrize("kind", [Broker, Cluster])
+def test_everything_that_it_can_do_is_described(kind):
+    public = {name for name in dir(kind) if not name.startswith("_")}
     assert public - set(re.findall(r"`(\w+)[`(]", TEXT)) == set()

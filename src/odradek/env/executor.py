@@ -160,6 +160,14 @@ class ThreadExecutor:
         for pool in self._pools.values():
             pool.shutdown()
 
+    def abandon(self) -> None:
+        """Drop the work that has not begun, and wait for the work that runs.
+
+        The event loop must have stopped for ever, so that no `done` is called.
+        """
+        for pool in self._pools.values():
+            pool.shutdown(cancel_futures=True)
+
 
 class InlineExecutor:
     """An `Executor` that runs all work at once on the calling thread."""

@@ -169,6 +169,15 @@ class BrokerRole:
         """The broker epoch; -1 until the broker is registered."""
         return self._lifecycle.epoch
 
+    async def set_fenced(self, is_fenced: bool) -> None:
+        """Let the controller fence the broker, or unfence it again.
+
+        Raises:
+            ApiError: the controller rejects the request.
+        """
+        change = self._lifecycle.fence if is_fenced else self._lifecycle.unfence
+        await change(self._metadata_offset())
+
     async def leave(self) -> None:
         """Move the leaders of this broker's partitions to other brokers, if there are any.
 

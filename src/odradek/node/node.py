@@ -310,7 +310,39 @@ class Node:
             delay_ms / 1000, self._run_periodic_tasks
         )
 
+    @property
+    def broker_epoch(self) -> int:
+        """The broker epoch of this node's broker; -1 until it is registered."""
+        return -1 if self._broker is None else self._broker.epoch
+
+    async def set_fenced(self, is_fenced: bool) -> None:
+        """Let the controller fence this node's broker, or unfence it again.
+
+        A fenced broker leads no partition that has another replica. It stays fenced until this
+        method or the next start unfences it.
+
+        Raises:
+            ApiError: the controller rejects the request.
+        """
+        assert self._broker is not None, "the node is a broker"
+        await self._broker.set_fenced(is_fenced)
+
     # -- stop -------------------------------------------------------------------------------
+
+    def abandon(self) -> None:
+        """Close all listeners and accepted connections at once, without responses.
+
+        The caller ends the event loop. Then the node has ended as a process that is killed: its
+        files have what was written, and nothing else happens.
+        """
+        if self._listeners is not None:
+            self._listeners.release()
+        for role in (self._broker, self._controller):
+            if role is not None and role.service is not None:
+                for connection in list(role.service.server.connections):
+                    connection.close()
+        if self._metrics is not None:
+            self._metrics.close()
 
     async def stop(self) -> None:
         """Stop all parts: send open responses, shut the broker down, resign, and close the logs."""

@@ -1,4 +1,4 @@
-"""The pytest plugin, which has a fixture that starts a broker.
+"""The pytest plugin, which has fixtures that start a broker or a cluster.
 
 The package's entry point registers the plugin.
 """
@@ -13,14 +13,16 @@ import pytest
 
 if TYPE_CHECKING:
     from odradek.testing.broker import Broker
+    from odradek.testing.cluster import Cluster
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
         "markers",
-        "odradek(topics={name: partitions}, settings={name: value}, data=directory, port=number): "
-        "the broker of `odradek_broker`",
+        "odradek(topics={name: partitions}, settings={name: value}, data=directory, port=number, "
+        "nodes=number): the broker of `odradek_broker` (port) or the cluster of `odradek_cluster` "
+        "(nodes)",
     )
 
 
@@ -33,8 +35,17 @@ def odradek_broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
         yield broker
 
 
+@pytest.fixture
+def odradek_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A new cluster for this test, an `odradek.testing.Cluster`."""
+    from odradek.testing.cluster import Cluster
+
+    with Cluster(**_wishes(request.node, inspect.signature(Cluster).parameters)) as cluster:
+        yield cluster
+
+
 def _wishes(test: pytest.Item, known: Collection[str]) -> dict[str, Any]:
-    """Return the marker's arguments for the broker.
+    """Return the marker's arguments for the broker or the cluster.
 
     Raises:
         UsageError: the marker has an argument that is not in `known`.

@@ -65,6 +65,8 @@ class BrokerLifecycle:
         self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self._stays_fenced = False
+        """Whether all heartbeats request that the broker is fenced."""
         self._last_error: ErrorCode | None = None
         """The error of the last heartbeat. An error is logged once, not with each heartbeat."""
 
@@ -167,10 +169,24 @@ class BrokerLifecycle:
         Raises:
             ApiError: the controller rejects the request.
         """
+        self._stays_fenced = False
         response = await self._heartbeat(metadata_offset)
         if response.is_fenced:
             raise ApiError(
                 ErrorCode.BROKER_NOT_AVAILABLE, "the controller has not unfenced this broker"
+            )
+
+    async def fence(self, metadata_offset: int) -> None:
+        """Request to be fenced, now and with all heartbeats until `unfence`.
+
+        Raises:
+            ApiError: the controller rejects the request.
+        """
+        self._stays_fenced = True
+        response = await self._heartbeat(metadata_offset)
+        if not response.is_fenced:
+            raise ApiError(
+                ErrorCode.BROKER_NOT_AVAILABLE, "the controller has not fenced this broker"
             )
 
     async def shut_down(self, metadata_offset: int) -> None:
@@ -195,7 +211,7 @@ class BrokerLifecycle:
             broker_id=self._node_id,
             broker_epoch=self.epoch,
             current_metadata_offset=metadata_offset,
-            want_fence=want_fence,
+            want_fence=want_fence or self._stays_fenced,
             want_shut_down=want_shut_down,
         )
         response: BrokerHeartbeatResponse = await self._channel.submit(None, request)

@@ -222,6 +222,11 @@ class QuorumController:
         return self._machine is not None
 
     @property
+    def epoch(self) -> int:
+        """The newest epoch in which this node became the active controller; -1 before."""
+        return self._epoch
+
+    @property
     def kraft_version(self) -> int:
         """The finalized level of kraft.version."""
         return self._raft.settings.kraft_version
