@@ -97,6 +97,8 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         "controller.quorum.bootstrap.servers",
         *("sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"),
         *("connections.max.reauth.ms", "security.inter.broker.protocol"),
+        *("sasl.mechanism.controller.protocol", "sasl.mechanism.inter.broker.protocol"),
+        "ssl.endpoint.identification.algorithm",
         *("ssl.client.auth", "ssl.enabled.protocols", "ssl.principal.mapping.rules"),
         *("ssl.keystore.type", "ssl.keystore.location", "ssl.key.password"),
         *("ssl.truststore.type", "ssl.truststore.location"),

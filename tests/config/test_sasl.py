@@ -48,24 +48,12 @@ def test_the_settings_of_each_listener() -> None:
         ({"listener.name.out.plain.sasl.jaas.config": ""}, "PLAIN needs users: set listener.name"),
         ({"listener.name.out.plain.sasl.jaas.config": "x"}, "does not end with a semicolon"),
         ({"listener.name.out.plain.sasl.jaas.config": "x required;"}, "login module must be"),
-        ({"inter.broker.listener.name": "IN", "process.roles": "broker"}, "name a PLAINTEXT"),
     ],
 )
 def test_settings_that_cannot_be_used(changes: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem) as error:
         load({}, {**SETTINGS, **changes})
     assert "a b;=" not in str(error.value)
-
-
-def test_a_controller_listener_has_no_sasl() -> None:
-    settings = {
-        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": "1@127.0.0.1:9093",
-    }
-    with pytest.raises(ConfigurationError, match="map CONTROLLER to PLAINTEXT"):
-        load({}, settings)
 
 
 def test_a_single_node_may_have_sasl_only() -> None:

@@ -33,6 +33,8 @@ def free_ports(count):
 class Cluster:
     """`nodes` has the running nodes by id."""
 
+    listener = "PLAINTEXT"
+
     def __init__(self, path, roles, **settings):
         """`roles` has the process.roles of each node by id."""
         self.path = path
@@ -45,13 +47,15 @@ class Cluster:
             f"{each}@127.0.0.1:{port}" for each, port in self.controller_ports.items()
         )
         self.settings = {name.replace("_", "."): value for name, value in settings.items()}
+        self.client_settings = {}
+        """Further settings of clients."""
         self.nodes = {}
         self.broker_count = sum("broker" in each for each in roles.values())
 
     def config(self, node_id):
         listeners = []
         if "broker" in self.roles[node_id]:
-            listeners.append(f"PLAINTEXT://127.0.0.1:{self.ports[node_id]}")
+            listeners.append(f"{self.listener}://127.0.0.1:{self.ports[node_id]}")
         if node_id in self.controller_ports:
             listeners.append(f"CONTROLLER://127.0.0.1:{self.controller_ports[node_id]}")
         settings = {
@@ -63,9 +67,13 @@ class Cluster:
             "controller.quorum.voters": self.voters,
             "log.dirs": str(self.path / str(node_id)),
             "offsets.topic.replication.factor": str(self.broker_count),
+            **self.listener_settings(node_id),
             **self.settings,
         }
         return load(settings, {}).config
+
+    def listener_settings(self, node_id):
+        return {}
 
     async def start(self, *ids):
         made = {each: Node(self.config(each), cluster_id=CLUSTER_ID) for each in ids}
@@ -143,7 +151,12 @@ class Cluster:
     def _produce(self, topic, values):
         errors = []
         producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "log_level": 0}
+            {
+                "bootstrap.servers": self.bootstrap,
+                "enable.idempotence": True,
+                "log_level": 0,
+                **self.client_settings,
+            }
         )
         for value in values:
             producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
@@ -161,6 +174,7 @@ class Cluster:
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "log_level": 0,
+                **self.client_settings,
             }
         )
         consumer.subscribe([topic])

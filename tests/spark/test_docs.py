@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.client.security import SECURITY_SETTINGS
 from odradek.spark import options
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
@@ -34,5 +35,5 @@ def test_every_option_is_described():
         *options.CONNECTION_OPTIONS,
         *options.READ_OPTIONS,
         *options.WRITE_OPTIONS,
-    } - {"security.protocol"}
+    } - set(SECURITY_SETTINGS)
     assert known <= described

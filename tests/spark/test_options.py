@@ -75,7 +75,7 @@ def test_where_a_stream_starts(given, expected):
     ("given", "message"),
     [
         ({"startingOfsets": "earliest"}, r'unknown option "startingOfsets". Did you mean'),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "unknown option.*Known are: .*subscribePattern"),
+        ({"kafka.sasl.login.class": "x"}, "unknown option.*Known are: .*subscribePattern"),
         ({"assign": '{"a": [0]}'}, "exactly one of assign, subscribe, subscribePattern"),
         ({"subscribe": " , "}, "subscribe names nothing"),
         ({"startingOffsets": "newest"}, "startingOffsets must be JSON like"),
@@ -86,7 +86,8 @@ def test_where_a_stream_starts(given, expected):
         ({"minPartitions": "none"}, "minPartitions must be an integer"),
         ({"minPartitions": "0"}, "minPartitions must be at least 1"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss must be one of true, false"),
-        ({"kafka.security.protocol": "SSL"}, "SSL is not supported yet"),
+        ({"kafka.security.protocol": "TLS"}, "must be one of PLAINTEXT, SSL"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism is missing"),
     ],
 )
 def test_errors_are_reported(given, message):

@@ -21,11 +21,13 @@ class Authority:
             *("-out", self.certificate),
         )
 
-    def issue(self, subject: str, password: str = "") -> Path:
+    def issue(
+        self, subject: str, password: str = "", names: str = "IP:127.0.0.1,DNS:localhost"
+    ) -> Path:
         name = subject.rpartition("=")[2]
         key, request, made = (self.directory / f"{name}.{end}" for end in ("key", "csr", "pem"))
         extensions = self.directory / "extensions"
-        extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        extensions.write_text(f"subjectAltName={names}\n")
         self._openssl("req", "-subj", subject, "-out", request, *self._new_key(key))
         self._openssl(
             *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key),
@@ -55,6 +57,7 @@ def pki(tmp_path_factory):
     return SimpleNamespace(
         ca=str(own.certificate),
         server=str(own.issue("/O=example/CN=server")),
+        elsewhere=str(own.issue("/O=example/CN=elsewhere", names="DNS:elsewhere.example")),
         locked=str(own.issue("/O=example/CN=locked", "key-secret")),
         alice=str(own.issue("/O=example/OU=sales/CN=alice")),
         stranger=str(other.issue("/O=example/OU=sales/CN=stranger")),
@@ -65,15 +68,17 @@ def pki(tmp_path_factory):
 def broker(pki):
     settings = {
         "listeners": ",".join(
-            f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", "SSL", "MUTUAL", "ASK", "BOTH")
+            f"{name}://127.0.0.1:0"
+            for name in ("PLAINTEXT", "SSL", "MUTUAL", "ASK", "BOTH", "AWAY")
         ),
         "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,SSL:SSL,MUTUAL:SSL,ASK:SSL,BOTH:SASL_SSL"
+            "PLAINTEXT:PLAINTEXT,SSL:SSL,MUTUAL:SSL,ASK:SSL,BOTH:SASL_SSL,AWAY:SSL"
         ),
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": pki.server,
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": pki.ca,
+        "listener.name.away.ssl.keystore.location": pki.elsewhere,
         "listener.name.mutual.ssl.client.auth": "required",
         "listener.name.mutual.ssl.keystore.location": pki.locked,
         "listener.name.mutual.ssl.key.password": "key-secret",

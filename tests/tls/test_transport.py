@@ -10,7 +10,9 @@ import pytest
 
 from odradek.env.file_range import FileRange
 from odradek.env.network import SocketNetwork, StreamOptions
-from odradek.env.tls import ClientAuth, ServerTls, TlsError, TlsTransport, make_context
+from odradek.env.tls import TlsTransport
+from odradek.env.tls_context import make_context
+from odradek.env.tls_files import ClientAuth, ServerTls, TlsError
 
 
 def listening(tls):

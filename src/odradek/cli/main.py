@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 import odradek
 from odradek.cli.lazy import LazyGroup
-from odradek.cli.options import bootstrap_option
+from odradek.cli.options import bootstrap_option, command_config_option
 from odradek.client.errors import ClientError
 
 EXIT_FAILED = 1
@@ -105,6 +105,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
     help="Show the version, and whether the package is compiled, and exit.",
 )
 @bootstrap_option
+@command_config_option
 def root() -> None:
     """Event streaming that speaks Apache Kafka's protocol.
 

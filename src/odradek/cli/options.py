@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from odradek.cli.suggestions import suggest_topics
+from odradek.cli.suggestions import did_you_mean, suggest_topics
 from odradek.cli.values import DURATION
 
 if TYPE_CHECKING:
     from odradek.client.cluster import Cluster
+    from odradek.client.security import Security
 
 BOOTSTRAP_VARIABLE = "ODRADEK_BOOTSTRAP_SERVER"
 BOOTSTRAP_DEFAULT = "localhost:9092"
+COMMAND_CONFIG_VARIABLE = "ODRADEK_COMMAND_CONFIG"
 TIMEOUT_MS_DEFAULT = 30_000
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -51,7 +54,82 @@ def cluster_options(command: CommandT) -> CommandT:
         callback=_remember,
         help="How long to wait for the cluster, such as 30s or 500ms.  [default: 30s]",
     )
-    return bootstrap_option(timeout(command))
+    return bootstrap_option(timeout(command_config_option(command)))
+
+
+def command_config_option(command: CommandT) -> CommandT:
+    """The options `--command-config` and `-X`, with the settings of TLS and SASL."""
+    file = click.option(
+        "--command-config",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False),
+        expose_value=False,
+        callback=_remember,
+        help="A client.properties file with settings of TLS and SASL.  "
+        f"[default: ${COMMAND_CONFIG_VARIABLE}]",
+    )
+    one = click.option(
+        "-X",
+        "client_settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        expose_value=False,
+        callback=_remember_settings,
+        help="A setting of TLS or SASL, such as security.protocol=SSL. Repeatable.",
+    )
+    return file(one(command))
+
+
+def _remember_settings(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> None:
+    settings: dict[str, str] = {}
+    for pair in value:
+        name, equals, setting = pair.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{pair!r}: write NAME=VALUE")
+        settings[name] = setting
+    if settings:
+        ctx.meta["odradek.client_settings"] = settings
+
+
+def client_settings() -> dict[str, str]:
+    """Return the settings of the client: from the file, the environment and the command line.
+
+    Raises:
+        UsageError: the file cannot be used, or a setting is not known.
+    """
+    from odradek.client.security import (
+        REFUSED_SETTINGS,
+        SECURITY_SETTINGS,
+        read_client_properties,
+        settings_in_environment,
+    )
+
+    meta = click.get_current_context().meta
+    file = meta.get("odradek.command_config") or os.environ.get(COMMAND_CONFIG_VARIABLE)
+    given: dict[str, str] = meta.get("odradek.client_settings", {})
+    for name in given:
+        if name not in SECURITY_SETTINGS and name not in REFUSED_SETTINGS:
+            meant = did_you_mean(name, SECURITY_SETTINGS)
+            raise click.UsageError(f"-X {name}: there is no such setting. {meant}".rstrip())
+    try:
+        in_file = read_client_properties(Path(file)) if file else {}
+    except ValueError as error:
+        raise click.UsageError(f"--command-config: {error}") from error
+    return {**in_file, **settings_in_environment(os.environ), **given}
+
+
+def client_security(settings: dict[str, str]) -> Security:
+    """Return how connections are secured.
+
+    Raises:
+        UsageError: a setting is malformed, or another one is missing.
+    """
+    from odradek.client.security import parse_security
+
+    try:
+        return parse_security(settings)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def json_option(command: CommandT) -> CommandT:
@@ -77,11 +155,14 @@ def connected(timeout_ms: int | None = None) -> Iterator[Cluster]:
     from odradek.client.errors import NoSuchTopicError
 
     meta = click.get_current_context().meta
+    settings = client_settings()
     servers = (
         meta.get("odradek.bootstrap_server")
         or os.environ.get(BOOTSTRAP_VARIABLE)
+        or settings.get("bootstrap.servers")
         or BOOTSTRAP_DEFAULT
     )
+    security = client_security(settings)
     timeout_ms = meta.get("odradek.timeout", timeout_ms or TIMEOUT_MS_DEFAULT)
     try:
         cluster = Cluster(
@@ -89,6 +170,7 @@ def connected(timeout_ms: int | None = None) -> Iterator[Cluster]:
             client_id="odradek-cli",
             timeout_ms=timeout_ms,
             connect_timeout_ms=min(timeout_ms, 10_000),
+            security=security,
         )
     except ValueError as error:
         raise click.UsageError(f"--bootstrap-server: {error}") from error

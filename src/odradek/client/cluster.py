@@ -19,12 +19,14 @@ from odradek.client.deadline import Backoff, Deadline
 from odradek.client.errors import (
     BrokerError,
     ClientError,
+    ClosedAtOnceError,
     DisconnectedError,
     NoSuchTopicError,
     UnreachableError,
     check,
 )
 from odradek.client.metadata import ClusterMetadata, Node, Topic
+from odradek.client.security import PLAINTEXT, Security
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
@@ -43,6 +45,9 @@ UNKNOWN_TOPIC_WAIT_MS = 400
 """How long a request for an unknown topic is retried. The topic may have been created just now."""
 CREATION_WAIT_MS = 3_000
 """How long a request for an unknown topic is retried if the request creates the topic."""
+CLOSED_AT_ONCE_WAIT_MS = 1_500
+"""How long a request is retried whose connections are all closed at once. A broker that shuts down
+closes connections too, but not for so long."""
 
 T = TypeVar("T")
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -62,6 +67,7 @@ class Cluster:
         client_id: str = "odradek",
         timeout_ms: int = 30_000,
         connect_timeout_ms: int = 10_000,
+        security: Security = PLAINTEXT,
     ) -> None:
         """`timeout_ms` limits the duration of a call with its retries.
 
@@ -75,6 +81,7 @@ class Cluster:
         self.timeout_ms = timeout_ms
         self.metadata = ClusterMetadata()
         self._connect_timeout_ms = connect_timeout_ms
+        self._security = security
         self._connections: dict[tuple[int, str], Connection] = {}
         self._first: Connection | None = None
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -102,6 +109,7 @@ class Cluster:
 
         Raises:
             UnreachableError: no broker can be reached.
+            SecurityError: a broker can be reached, but TLS or SASL failed.
         """
         if self._first is not None and not self._first.closed:
             return self._first
@@ -112,13 +120,14 @@ class Cluster:
         failures: list[ClientError] = []
         for address in addresses:
             try:
-                self._first = Connection(address, self.client_id, self._connect_timeout_ms)
+                self._first = self._open(address)
             except (UnreachableError, DisconnectedError) as error:
                 failures.append(error)
             else:
                 return self._first
         raise UnreachableError(
-            "; ".join(map(str, failures)), "Is it running? Start a broker with: odradek"
+            "; ".join(map(str, failures)),
+            failures[0].advice or "Is it running? Start a broker with: odradek",
         ) from failures[0]
 
     def node(self, node_id: int, purpose: str = "") -> Connection:
@@ -145,7 +154,7 @@ class Cluster:
 
     def _connect(self, node: Node) -> Connection:
         try:
-            return Connection(node.address, self.client_id, self._connect_timeout_ms)
+            return self._open(node.address)
         except UnreachableError as error:
             if node.address in self.bootstrap:
                 raise
@@ -153,6 +162,9 @@ class Cluster:
                 f"broker {node.id} advertises {node.address}, but {error}",
                 "advertised.listeners of the broker must name an address that clients can reach.",
             ) from error
+
+    def _open(self, address: Address) -> Connection:
+        return Connection(address, self.client_id, self._connect_timeout_ms, self._security)
 
     def _nodes(self) -> Iterable[Node]:
         return self.metadata.nodes.values()
@@ -168,6 +180,7 @@ class Cluster:
             ClientError: the error of the last attempt.
         """
         deadline = Deadline(self.timeout_ms if timeout_ms is None else timeout_ms)
+        closed_at_once = Deadline(CLOSED_AT_ONCE_WAIT_MS)
         backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
         while True:
             try:
@@ -175,6 +188,8 @@ class Cluster:
             except UnreachableError:
                 raise
             except ClientError as error:
+                if isinstance(error, ClosedAtOnceError) and closed_at_once.expired:
+                    raise
                 if not error.retriable or not backoff.pause(deadline):
                     raise
 

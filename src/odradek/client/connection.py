@@ -3,10 +3,16 @@
 A new connection requests the broker's versions with ApiVersions. Each later request uses the
 highest version that both sides support. `send` does not wait for the response, so several requests
 may be in flight. `receive` waits for one response and keeps the responses that arrive before it.
+
+With TLS the connection begins with a TLS handshake, and with SASL it is authenticated after
+ApiVersions. If the session of SASL has a lifetime (KIP-368), the connection is authenticated again
+before a request that is sent in the last part of the lifetime. `secure_socket` explains what has
+failed.
 """
 
 from __future__ import annotations
 
+import secrets
 import socket
 import struct
 from collections import deque
@@ -14,21 +20,37 @@ from typing import Generic, TypeVar
 
 import odradek
 from odradek.client.address import Address
-from odradek.client.deadline import Deadline
+from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import (
     ClientError,
+    ClosedAtOnceError,
     DisconnectedError,
     MalformedResponseError,
     RequestTimeoutError,
+    SecurityError,
     UnreachableError,
     UnsupportedVersionError,
     check,
+)
+from odradek.client.security import PLAINTEXT, Security
+from odradek.core.sasl.client import (
+    CredentialRefused,
+    MechanismNotEnabled,
+    SaslFailure,
+    SaslNotExpected,
+    SaslRequest,
+    SaslResponse,
+    ServerNotAuthentic,
+    authenticate,
 )
 from odradek.model.errors import ErrorCode
 from odradek.wire.api import BY_KEY, Api
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
 from odradek.wire.generated.api_versions_response import ApiVersionsResponse
 from odradek.wire.generated.request_header import RequestHeader
+from odradek.wire.generated.sasl_authenticate_response import SaslAuthenticateResponse
+from odradek.wire.generated.sasl_handshake_request import SaslHandshakeRequest
+from odradek.wire.generated.sasl_handshake_response import SaslHandshakeResponse
 from odradek.wire.primitives import MalformedMessage, Message, UnsupportedField, skip_tagged_fields
 
 RESPONSE_BYTES_MAX = 1 << 30
@@ -39,10 +61,16 @@ VERSION_CAPS = {0: 12, 1: 12, 8: 9, 9: 9, 18: 4}
 Later versions of Produce, Fetch, OffsetCommit and OffsetFetch have topic ids instead of names.
 ApiVersions 5 adds fields that this client does not need."""
 
-VERSION_FLOORS = {1: 12, 3: 4, 9: 8, 10: 4}
+VERSION_FLOORS = {1: 12, 3: 4, 9: 8, 10: 4, 17: 1}
 """By API key, the lowest version that this client uses. Lower versions lack features that this
-client needs: sessions and epochs in Fetch, Metadata without topic creation, many groups in
-OffsetFetch, and many keys in FindCoordinator. Apache Kafka supports these versions since 3.0."""
+client needs: sessions and epochs in Fetch, Metadata without topic creation, many groups in OffsetFetch,
+many keys in FindCoordinator, and tokens of SASL in requests. Apache Kafka supports these versions since 3.0."""
+
+NONCE_BYTES = 18
+SESSION_USED = 0.85
+"""The part of a session after which the client authenticates again, as in Kafka's clients."""
+TLS_ALERT = b"\x15\x03"
+"""How the answer of a server begins that expects TLS and got something else."""
 
 _LENGTH = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
@@ -89,30 +117,50 @@ class Pending(Generic[ResponseT]):
 class Connection:
     """An open connection. `versions` has the broker's lowest and highest version by API key."""
 
-    def __init__(self, address: Address, client_id: str, timeout_ms: int) -> None:
-        """Connect and negotiate versions.
+    def __init__(
+        self, address: Address, client_id: str, timeout_ms: int, security: Security = PLAINTEXT
+    ) -> None:
+        """Connect, negotiate versions, and authenticate.
 
         Raises:
             UnreachableError: the connection is not accepted.
+            SecurityError: TLS or SASL failed.
             ClientError: the other end does not respond as a broker does.
         """
         self.address = address
         self.client_id = client_id
         self.versions: dict[int, tuple[int, int]] = {}
         self._timeout_ms = timeout_ms
+        self._security = security
+        self._again_ms: int | None = None
+        """When to authenticate again; None if the session does not expire."""
+        self._responses = 0
+        """The number of responses to requests other than those of SASL."""
+        self._not_now: tuple[type[OSError], ...] = (TimeoutError, BlockingIOError)
+        """The errors of a socket that has no bytes to receive."""
         self.features: ApiVersionsResponse
         self._pending: deque[Pending[Message]] = deque()
         self._correlation_id = 0
         self._frame: bytearray | None = None
         self._filled = 0
         deadline = Deadline(timeout_ms)
+        if security.tls is not None:
+            from odradek.client import secure_socket  # imports ssl, which takes some time
+
+            context = secure_socket.make_context(security.tls)
         try:
             self._socket = socket.create_connection(address, timeout_ms / 1000)
         except OSError as error:
             raise UnreachableError(f"cannot connect to {address}: {_reason(error)}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
+            if security.tls is not None:
+                self._not_now += secure_socket.NOT_NOW
+                self._socket = secure_socket.secured(
+                    self._socket, context, address, deadline.remaining_ms
+                )
             self._negotiate(deadline)
+            self._authenticate(deadline)
         except BaseException:
             self.close()
             raise
@@ -135,6 +183,50 @@ class Connection:
     ) -> ApiVersionsResponse:
         pending = self._write(request, version, ApiVersionsResponse)
         return self.receive(pending, deadline.remaining_ms)
+
+    # -- authentication ---------------------------------------------------------------------
+
+    def _authenticate(self, deadline: Deadline) -> None:
+        """Authenticate with SASL, if the security protocol needs it."""
+        credential = self._security.credential
+        if credential is None:
+            return
+        steps = authenticate(credential, secrets.token_hex(NONCE_BYTES))
+        self._again_ms = None
+        began_ms = monotonic_ms()
+        try:
+            request = next(steps)
+            while True:
+                request = steps.send(self._ask_sasl(request, deadline))
+        except StopIteration as done:
+            if done.value:
+                self._again_ms = began_ms + int(done.value * SESSION_USED)
+        except SaslFailure as failure:
+            raise SecurityError(
+                f"the broker at {self.address} does not let {credential.user} in: {failure}"
+                if isinstance(failure, CredentialRefused)
+                else f"SASL with {self.address} failed: {failure}",
+                _sasl_advice(failure),
+            ) from failure
+        except DisconnectedError as error:
+            raise SecurityError(
+                f"the broker at {self.address} closed the connection during the authentication of "
+                f"{credential.user}",
+                "Check the user, the password, and sasl.mechanism. The broker's log has the reason.",
+            ) from error
+
+    def _ask_sasl(self, request: SaslRequest, deadline: Deadline) -> SaslResponse:
+        assert request.API_KEY is not None
+        version = self.version_of(BY_KEY[request.API_KEY])
+        response_class: type[SaslResponse] = (
+            SaslHandshakeResponse
+            if isinstance(request, SaslHandshakeRequest)
+            else SaslAuthenticateResponse
+        )
+        pending = self._write(request, version, response_class)
+        response = self.receive(pending, deadline.remaining_ms)
+        self._responses -= 1
+        return response
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -169,6 +261,12 @@ class Connection:
         """
         assert request.API_KEY is not None
         version = self.version_of(BY_KEY[request.API_KEY], version_max)
+        if self._again_ms is not None and monotonic_ms() >= self._again_ms:
+            try:
+                self._authenticate(Deadline(self._timeout_ms))
+            except ClientError:
+                self.close()
+                raise
         return self._write(request, version, response_class)
 
     def send_unanswered(self, request: Message) -> None:
@@ -215,10 +313,9 @@ class Connection:
             self._socket.settimeout(self._timeout_ms / 1000)
             self._socket.sendall(b"".join(parts))
         except OSError as error:
+            broken = self._broken(self._earlier_error(error))
             self.close()
-            raise DisconnectedError(
-                f"the connection to {self.address} broke: {_reason(error)}"
-            ) from error
+            raise broken from error
         pending = Pending(api, version, self._correlation_id, response_class)
         self._pending.append(pending)  # type: ignore[arg-type]
         return pending
@@ -270,14 +367,12 @@ class Connection:
         try:
             self._socket.settimeout(timeout_ms / 1000)
             count = self._socket.recv_into(view[self._filled :])
-        except (TimeoutError, BlockingIOError):
+        except self._not_now:
             return False
         except OSError as error:
-            raise DisconnectedError(
-                f"the connection to {self.address} broke: {_reason(error)}"
-            ) from error
+            raise self._broken(error) from error
         if not count:
-            raise DisconnectedError(f"the broker at {self.address} closed the connection")
+            raise self._lost(f"the broker at {self.address} closed the connection")
         self._filled += count
         if self._filled < len(view):
             return True
@@ -285,6 +380,11 @@ class Connection:
             self._frame = None
             self._complete(view[4:])
             return True
+        if not self._responses and self._security.tls is None and self._frame[:2] == TLS_ALERT:
+            raise SecurityError(
+                f"the listener at {self.address} uses TLS, but this client does not",
+                "Set security.protocol to SSL or SASL_SSL.",
+            )
         (size,) = _LENGTH.unpack(view)
         if not 4 <= size <= RESPONSE_BYTES_MAX:
             raise MalformedResponseError(f"{self.address} does not answer as a Kafka broker does")
@@ -298,13 +398,67 @@ class Connection:
             raise MalformedResponseError(
                 f"{self.address} responded to request {correlation_id} out of order"
             )
+        self._responses += 1
         self._pending.popleft().complete(frame, self.address)
+
+    def _broken(self, error: OSError) -> ClientError:
+        """Return the error of a connection that has failed."""
+        if self._security.tls is not None:
+            from odradek.client import secure_socket
+
+            refusal = secure_socket.refusal(error, self.address)
+            if refusal is not None:
+                return refusal
+        return self._lost(f"the connection to {self.address} broke: {_reason(error)}")
+
+    def _earlier_error(self, error: OSError) -> OSError:
+        """Return the reason for which the server of TLS has ended the connection, if it sent one.
+
+        With TLS 1.3, the server refuses the client's certificate after the client's handshake.
+        """
+        if self._security.tls is not None and not self._responses:
+            try:
+                self._socket.recv(1)
+            except OSError as reason:
+                return reason
+        return error
+
+    def _lost(self, what: str) -> DisconnectedError:
+        """Return the error of a connection that has ended.
+
+        A listener with SASL responds to ApiVersions, and closes the connection when it gets another
+        request before the authentication.
+        """
+        if self._responses > 1:
+            return DisconnectedError(what)
+        security = self._security
+        advice = "The broker's log has the reason."
+        if security.credential is None:
+            advice = (
+                f"The listener may need another security.protocol than {security.protocol}, "
+                f"for example SASL_SSL. {advice}"
+            )
+        if security.tls is not None and security.tls.key_file is None and not self._responses:
+            advice = f"It may need a certificate: set ssl.keystore.location. {advice}"
+        return ClosedAtOnceError(f"{what} before it answered a request", advice)
 
     # -- the end ----------------------------------------------------------------------------
 
     def fileno(self) -> int:
-        """Return the socket's descriptor, for `select`, or -1 if the connection is closed."""
+        """Return the socket's descriptor, for `select`, or -1 if the connection is closed.
+
+        Before `select`, check `has_decrypted`.
+        """
         return self._socket.fileno()
+
+    @property
+    def has_decrypted(self) -> bool:
+        """Whether there are bytes that TLS has decrypted, which `select` does not know of."""
+        if self._security.tls is None or self.closed:
+            return False
+        from odradek.client import secure_socket
+
+        return secure_socket.has_decrypted(self._socket)
 
     @property
     def closed(self) -> bool:
@@ -315,6 +469,20 @@ class Connection:
         """Close the socket. Requests in flight get no response."""
         self._socket.close()
         self._pending.clear()
+
+
+def _sasl_advice(failure: SaslFailure) -> str:
+    match failure:
+        case CredentialRefused():
+            return "Check the user, the password, and sasl.mechanism."
+        case MechanismNotEnabled():
+            return "Set sasl.mechanism to an enabled mechanism."
+        case SaslNotExpected():
+            return "Set security.protocol to PLAINTEXT or SSL, or use the port of another listener."
+        case ServerNotAuthentic():
+            return "Check the password. The server may also be another one than you expect."
+        case _:
+            return ""
 
 
 def _reason(error: OSError) -> str:

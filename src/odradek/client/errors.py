@@ -30,6 +30,15 @@ _ADVICE = {
     ),
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Stop the consumers of the topic first.",
     ErrorCode.TOPIC_DELETION_DISABLED: "Set delete.topic.enable=true on the controllers.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
+        "See which ACLs apply: odradek acl list --applying-to topic:{name}"
+    ),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: (
+        "See which ACLs apply: odradek acl list --applying-to group:{name}"
+    ),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
+        "See which ACLs apply: odradek acl list --applying-to cluster"
+    ),
     ErrorCode.UNKNOWN_SERVER_ERROR: "The broker's log has the reason.",
 }
 
@@ -79,7 +88,18 @@ class UnsupportedVersionError(ClientError):
 class MalformedResponseError(ClientError):
     """The other end does not speak Kafka's protocol, or violates it."""
 
-    advice = "Check that the address and port are those of a Kafka listener without TLS."
+    advice = "Check that the address and port are those of a Kafka listener."
+
+
+class ClosedAtOnceError(DisconnectedError):
+    """The broker closed the connection without a response to the first request about the cluster.
+
+    This is how brokers treat clients that do not authenticate. It happens also during a shutdown.
+    """
+
+
+class SecurityError(ClientError):
+    """TLS or SASL failed: one side does not accept the other, or they do not use the same protocol."""
 
 
 class NotDeliveredError(ClientError):

@@ -215,7 +215,8 @@ class Fetcher:
         poll = select.poll()
         for each in self._under_way.values():
             poll.register(each.connection, select.POLLIN)
-        poll.poll(deadline.remaining_ms)
+        if not any(each.connection.has_decrypted for each in self._under_way.values()):
+            poll.poll(deadline.remaining_ms)
         for node_id, (connection, pending, wanted) in list(self._under_way.items()):
             try:
                 response = connection.poll(pending)

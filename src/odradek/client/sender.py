@@ -147,7 +147,8 @@ class Sender:
             for waiting in self._under_way.values():
                 if not waiting[0].connection.closed:
                     poll.register(waiting[0].connection, select.POLLIN)
-            poll.poll(min(wait_ms, BACKOFF_MS if self._retries_wait() else wait_ms))
+            if not any(w[0].connection.has_decrypted for w in self._under_way.values()):
+                poll.poll(min(wait_ms, BACKOFF_MS if self._retries_wait() else wait_ms))
         for leader in list(self._under_way):
             self._take_from(leader)
 

@@ -15,6 +15,7 @@ from odradek.config.listeners import (
     parse_protocol_map,
     with_controller_names,
 )
+from odradek.config.peers import PeerSettings, peer_settings
 from odradek.config.sasl import SASL_PROTOCOLS, SaslSettings, sasl_settings
 from odradek.config.tls import TLS_PROTOCOLS, TlsSettings, tls_settings
 from odradek.config.topic_config import TopicConfig
@@ -171,9 +172,13 @@ class BrokerConfig(View):
     advertised_listeners: tuple[Listener, ...]
     """The addresses returned to clients. An empty host means the address that the client used."""
     sasl_by_listener: Mapping[str, SaslSettings]
-    """The SASL settings of the broker listeners that use SASL, by name."""
+    """The SASL settings of the listeners that use SASL, by name."""
     tls_by_listener: Mapping[str, TlsSettings]
-    """The TLS settings of the broker listeners that use TLS, by name."""
+    """The TLS settings of the listeners that use TLS, by name."""
+    broker_peers: PeerSettings | None
+    """How this node connects to other brokers; None if without TLS and SASL."""
+    controller_peers: PeerSettings | None
+    """How this node connects to controllers; None if without TLS and SASL."""
     advertised_controller_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str
@@ -238,12 +243,12 @@ class BrokerConfig(View):
             sasl_by_listener={
                 each.name: sasl_settings(layers, each.name)
                 for each in listeners
-                if each.security_protocol in SASL_PROTOCOLS and each.name not in controllers
+                if each.security_protocol in SASL_PROTOCOLS
             },
             tls_by_listener={
                 each.name: tls_settings(layers, each.name)
                 for each in listeners
-                if each.security_protocol in TLS_PROTOCOLS and each.name not in controllers
+                if each.security_protocol in TLS_PROTOCOLS
             },
             advertised_listeners=tuple(each for each in advertised if each.name not in controllers),
             advertised_controller_listeners=_advertised_controllers(
@@ -251,6 +256,22 @@ class BrokerConfig(View):
             ),
             controller_listener_names=controllers,
             inter_broker_listener_name=str(inter_broker).upper(),
+        )
+        has_peers = not self.is_alone
+        self._set(
+            broker_peers=peer_settings(
+                layers,
+                self.inter_broker_listener_name,
+                protocols,
+                "sasl.mechanism.inter.broker.protocol",
+            )
+            if has_peers and self.is_broker
+            else None,
+            controller_peers=peer_settings(
+                layers, controllers[0], protocols, "sasl.mechanism.controller.protocol"
+            )
+            if has_peers and controllers
+            else None,
         )
 
     @property
@@ -355,6 +376,8 @@ _COMPUTED = frozenset(
         "advertised_controller_listeners",
         "sasl_by_listener",
         "tls_by_listener",
+        "broker_peers",
+        "controller_peers",
         "controller_listener_names",
         "inter_broker_listener_name",
         "quorum_voters",

@@ -1,8 +1,7 @@
 """Checks of combinations of settings before a node starts.
 
 Each check yields messages that name the settings and the fix. The rules are the rules of Kafka's
-KafkaConfig.validateValues, GroupCoordinatorConfig and QuorumConfig. `topology` adds the limits of
-this version of Odradek.
+KafkaConfig.validateValues, GroupCoordinatorConfig and QuorumConfig.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ def problems(config: BrokerConfig) -> list[str]:
         groups,
         authorizer,
         replica_selector,
-        topology,
     )
     return [problem for check in checks for problem in check(config)]
 
@@ -198,22 +196,3 @@ def replica_selector(config: BrokerConfig) -> Iterator[str]:
             f"replica.selector.class is not supported: {name} is a Java class. "
             f"The only supported class is {RACK_AWARE_SELECTOR}"
         )
-
-
-def topology(config: BrokerConfig) -> Iterator[str]:
-    """Check the limits of this version: the protocols of listeners."""
-    for each in config.controller_listeners:
-        if each.security_protocol != "PLAINTEXT":
-            yield (
-                f"listener {each} uses {each.security_protocol}: controllers and brokers do not use "
-                f"TLS and SASL among themselves yet; map {each.name} to PLAINTEXT"
-            )
-    voters = max(len(config.quorum_voters), len(config.quorum_bootstrap_servers))
-    has_peers = not config.is_controller or voters > 1
-    for each in config.broker_listeners:
-        is_inter_broker = each.name == config.inter_broker_listener_name
-        if is_inter_broker and each.security_protocol != "PLAINTEXT" and has_peers:
-            yield (
-                f"inter.broker.listener.name is {each.name}, which uses {each.security_protocol}: "
-                "brokers do not use TLS and SASL among themselves yet; name a PLAINTEXT listener"
-            )

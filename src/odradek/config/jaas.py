@@ -15,6 +15,7 @@ from typing import NamedTuple
 from odradek.config.checks import ConfigurationError
 
 PLAIN_LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 _FLAGS = frozenset(("required", "requisite", "sufficient", "optional"))
 _USER = "user_"

@@ -3,7 +3,7 @@
 A `Network` binds listeners and opens connections. A `Listener` accepts connections. Each connection
 is a `Transport`, which sends and receives bytes. The node's servers and its connections to other
 nodes use only these interfaces, so that the same code works with TCP, with TLS (`odradek.env.tls`)
-and in a simulation. Only listeners use TLS; connections to other nodes do not use it yet.
+and in a simulation.
 
 Every implementation guarantees:
 
@@ -19,8 +19,8 @@ Every implementation guarantees:
 - `recv_into` returns 0 when the peer has ended its sending direction. Sending is still possible.
 - `send`, `send_parts` and `send_file` return the number of bytes that they accepted. The caller
   passes the remaining bytes again, unchanged, and may add bytes after them.
-- `connect` and `accept` may return a transport before a TLS handshake is complete. Until then, the
-  methods that receive and send raise `BlockingIOError`.
+- `accept` may return a transport before a TLS handshake is complete. Until then, the methods that
+  receive and send raise `BlockingIOError`.
 - All methods except `bind` must be called on the event loop's thread.
 
 `SocketTransport.recv_into` and `SocketTransport.send` are methods of the socket itself, so that a
@@ -41,7 +41,9 @@ from typing import Any, NamedTuple, Protocol
 
 from odradek.env import congestion_control
 from odradek.env.file_range import FileRange
-from odradek.env.tls import HANDSHAKE_THREADS, ServerTls, TlsTransport, make_context
+from odradek.env.tls import HANDSHAKE_THREADS, TlsTransport, connect_tls
+from odradek.env.tls_context import make_client_context, make_context
+from odradek.env.tls_files import ClientTls, ServerTls
 
 Buffer = bytes | bytearray | memoryview
 WritableBuffer = bytearray | memoryview
@@ -79,6 +81,8 @@ class StreamOptions:
     receive_buffer_bytes: int = -1
     tls: ServerTls | None = None
     """The key and the certificates, if a listener uses TLS."""
+    client_tls: ClientTls | None = None
+    """The trusted certificates and the own key, if a connection to another node uses TLS."""
 
 
 DEFAULT_OPTIONS = StreamOptions()
@@ -206,8 +210,9 @@ class Network(Protocol):
         Raises:
             HostUnknown: the host name has no address.
             TimeoutError: no address accepted within `timeout_ms`.
-            OSError: no address accepted. This is the error of the last address. (HostUnknown and
-                TimeoutError are subclasses of OSError.)
+            TlsError: the files of TLS cannot be used, or the TLS handshake has failed.
+            OSError: no address accepted. This is the error of the last address. (The other errors
+                are subclasses of OSError.)
         """
         ...
 
@@ -256,7 +261,11 @@ class SocketNetwork:
         """See `Network`."""
         loop = asyncio.get_running_loop()
         failure: OSError | None = None
+        tls = options.client_tls
         async with asyncio.timeout(timeout_ms / 1000):
+            context = (
+                None if tls is None else await loop.run_in_executor(None, make_client_context, tls)
+            )
             for family, address in await self._resolve(host, port):
                 made = socket.socket(family, socket.SOCK_STREAM)
                 try:
@@ -265,6 +274,9 @@ class SocketNetwork:
                     if str(address[0]).startswith(_LOOPBACK):
                         congestion_control.avoid_pacing(made)
                     await loop.sock_connect(made, address)
+                    if context is not None:
+                        ends = _address(made.getsockname()), _address(made.getpeername())
+                        return await connect_tls(made, context, host, loop, *ends)
                     return SocketTransport(made, loop, made.getpeername())
                 except OSError as error:
                     made.close()

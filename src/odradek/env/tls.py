@@ -1,7 +1,8 @@
-"""TLS on accepted connections, with Python's `ssl`.
+"""TLS on accepted connections and on connections to other nodes, with Python's `ssl`.
 
-`TlsTransport` is a `Transport` (see `odradek.env.network`) with encrypted bytes. The handshake
-begins when the client has sent its first bytes. Each of its steps runs in a thread, because it
+`TlsTransport` is a `Transport` (see `odradek.env.network`) with encrypted bytes. The handshake of
+an accepted connection begins when the client has sent its first bytes. `connect_tls` returns the
+transport of a connection to another node after the handshake. Each of its steps runs in a thread, because it
 computes for up to some milliseconds with the private key; `ssl` releases the interpreter's lock in
 this time. A step never waits for the network: if it needs more bytes, the event loop waits for
 them.
@@ -25,11 +26,11 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from odradek.env.file_range import FileRange
+from odradek.env.tls_files import TlsError
 
 RECORD_BYTES_MAX = 16 * 1024
 """The longest record of TLS."""
@@ -38,69 +39,6 @@ JOINED_BYTES = 4 * RECORD_BYTES_MAX
 READ_BYTES_MAX = 128 * 1024
 """Maximum number of bytes read at a time from a file."""
 HANDSHAKE_THREADS = 2
-
-_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-
-
-class ClientAuth(Enum):
-    """Whether clients must have a certificate, with the words of `ssl.client.auth`."""
-
-    NONE = "none"
-    REQUESTED = "requested"
-    REQUIRED = "required"
-
-
-_VERIFY_MODES = {
-    ClientAuth.NONE: ssl.CERT_NONE,
-    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
-    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
-}
-
-
-class TlsError(OSError):
-    """The key or the certificates cannot be used. The message names the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerTls:
-    """The key, the certificates and the versions of a listener."""
-
-    key_file: str
-    """A PEM file with the private key, its certificate, and the certificates of its issuers."""
-    key_password: str = field(default="", repr=False)
-    trust_file: str | None = None
-    """A PEM file with the certificates of the issuers of clients' certificates."""
-    client_auth: ClientAuth = ClientAuth.NONE
-    versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
-
-
-def make_context(tls: ServerTls) -> ssl.SSLContext:
-    """Return the context of a listener.
-
-    Raises:
-        TlsError: a file cannot be read or is malformed, or a version is not supported.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        versions = sorted(_VERSIONS[each] for each in tls.versions)
-    except KeyError as error:
-        raise TlsError(f"{error.args[0]} is not one of {', '.join(_VERSIONS)}") from None
-    context.minimum_version, context.maximum_version = versions[0], versions[-1]
-    context.options |= ssl.OP_NO_RENEGOTIATION
-    try:
-        # Without a password, OpenSSL would ask on the terminal.
-        context.load_cert_chain(tls.key_file, password=lambda: tls.key_password)
-    except (OSError, ValueError) as error:
-        raise TlsError(
-            f"cannot use the key and the certificate in {tls.key_file}: {error}"
-        ) from error
-    if tls.trust_file is not None:
-        try:
-            context.load_verify_locations(tls.trust_file)
-        except (OSError, ValueError) as error:
-            raise TlsError(f"cannot use the certificates in {tls.trust_file}: {error}") from error
-    context.verify_mode = _VERIFY_MODES[tls.client_auth]
-    return context
 
 
 class _State(Enum):
@@ -124,6 +62,7 @@ class TlsTransport:
         "_loop",
         "_on_readable",
         "_on_writable",
+        "_opened",
         "_socket",
         "_state",
         "local_address",
@@ -132,22 +71,30 @@ class TlsTransport:
 
     def __init__(
         self,
-        accepted: socket.socket,
+        connected: socket.socket,
         context: ssl.SSLContext,
-        handshakes: ThreadPoolExecutor,
+        handshakes: ThreadPoolExecutor | None,
         loop: asyncio.AbstractEventLoop,
         local_address: Any,
         peer_address: Any,
+        server_name: str | None = None,
     ) -> None:
-        """`accepted` is a non-blocking socket. The steps of the handshake run in `handshakes`.
+        """`connected` is a non-blocking socket. The steps of the handshake run in `handshakes`, or
+        in the loop's own threads.
+
+        `server_name` is the server's host if this is the client's end, which begins the handshake.
 
         Raises:
             OSError: the peer has disconnected.
         """
-        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected.getpeername()  # of a socket without a peer, `wrap_socket` loses the descriptor
         self._socket = context.wrap_socket(
-            accepted, server_side=True, do_handshake_on_connect=False
+            connected,
+            server_side=server_name is None,
+            server_hostname=server_name,
+            do_handshake_on_connect=False,
         )
         self._descriptor = self._socket.fileno()
         self._handshakes = handshakes
@@ -165,7 +112,12 @@ class TlsTransport:
         self._is_ended = False
         """Whether the client has ended its direction. The socket may stay open without bytes."""
         self._is_closed = False
-        loop.add_reader(self._descriptor, self._step)
+        self._opened: asyncio.Future[None] | None = None
+        """Done when the handshake is complete or has failed; None if nobody waits for it."""
+        if server_name is None:
+            loop.add_reader(self._descriptor, self._step)
+        else:
+            self._step()
 
     @property
     def peer_certificate(self) -> dict[str, Any] | None:
@@ -175,6 +127,17 @@ class TlsTransport:
         return self._socket.getpeercert() or None
 
     # -- the handshake --------------------------------------------------------------------------
+
+    async def opened(self) -> None:
+        """Wait until the handshake is complete.
+
+        Raises:
+            OSError: it has failed.
+        """
+        if self._state is _State.HANDSHAKE:
+            self._opened = self._loop.create_future()
+            await self._opened
+        self._check_open()
 
     def _step(self) -> None:
         """Run a step of the handshake in a thread."""
@@ -201,6 +164,7 @@ class TlsTransport:
             self._fail(error if isinstance(error, OSError) else ConnectionError(str(error)))
         else:
             self._state = _State.OPEN
+            self._end_wait()
             if self._on_readable is not None:
                 self.watch_readable(self._on_readable)
             if self._on_writable is not None:
@@ -208,7 +172,12 @@ class TlsTransport:
 
     def _fail(self, error: OSError) -> None:
         self._state, self._error = _State.FAILED, error
+        self._end_wait()
         self._loop.call_soon(self._report_failure)
+
+    def _end_wait(self) -> None:
+        if self._opened is not None and not self._opened.done():
+            self._opened.set_result(None)
 
     def _report_failure(self) -> None:
         """Call a callback, whose next call of a method raises the error."""
@@ -344,3 +313,34 @@ class TlsTransport:
 
     def __repr__(self) -> str:
         return f"TlsTransport({self.local_address} to {self.peer_address})"
+
+
+async def connect_tls(
+    connected: socket.socket,
+    context: ssl.SSLContext,
+    host: str,
+    loop: asyncio.AbstractEventLoop,
+    local_address: Any,
+    peer_address: Any,
+) -> TlsTransport:
+    """Return the client's end of a connection after the handshake.
+
+    Raises:
+        TlsError: the handshake has failed.
+    """
+    transport = TlsTransport(connected, context, None, loop, local_address, peer_address, host)
+    try:
+        await transport.opened()
+    except OSError as error:
+        transport.close()
+        raise TlsError(f"the TLS handshake failed: {_reason(error)}") from error
+    except BaseException:
+        transport.close()
+        raise
+    return transport
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate is not accepted: {error.verify_message}"
+    return error.strerror or str(error)

@@ -24,7 +24,6 @@ import struct
 from collections.abc import Callable
 from functools import partial
 
-from odradek.broker.broker import Broker
 from odradek.config.sasl import PLAIN, SaslSettings
 from odradek.core.sasl.authenticator import Authenticator, State, UnexpectedRequest
 from odradek.core.sasl.mechanism import MakeMechanism, Rejected
@@ -32,6 +31,7 @@ from odradek.core.sasl.plain import PlainServer
 from odradek.core.sasl.scram import ScramServer
 from odradek.core.sasl.scram_keys import BY_NAME, ScramMechanism
 from odradek.handlers import k18_api_versions
+from odradek.handlers.gate_context import GateContext
 from odradek.model.errors import ErrorCode
 from odradek.network.connection import Connection
 from odradek.network.receive_buffers import ReceiveBuffers
@@ -58,15 +58,17 @@ _size = struct.Struct(">i").pack
 class SaslGate:
     """The owner of one connection; see the module and `odradek.network.connection.Owner`."""
 
-    __slots__ = ("_authenticator", "_broker", "_receive_bytes_max", "_server")
+    __slots__ = ("_authenticator", "_context", "_receive_bytes_max", "_server")
 
-    def __init__(self, broker: Broker, listener: str, server: Server, transport: object) -> None:
-        settings = broker.config.sasl_by_listener[listener]
-        self._broker = broker
+    def __init__(
+        self, context: GateContext, listener: str, server: Server, transport: object
+    ) -> None:
+        settings = context.config.sasl_by_listener[listener]
+        self._context = context
         self._server = server
         self._receive_bytes_max = settings.receive_bytes_max
         self._authenticator = Authenticator(
-            {name: _mechanism(broker, settings, name) for name in settings.mechanisms},
+            {name: _mechanism(context, settings, name) for name in settings.mechanisms},
             settings.session_lifetimes_ms,
         )
 
@@ -114,7 +116,7 @@ class SaslGate:
     def _receive(self, connection: Connection, frame: memoryview) -> None:
         """Process a request, or a token without a request around it."""
         machine = self._authenticator
-        now_ms = self._broker.clock.monotonic_ms()
+        now_ms = self._context.clock.monotonic_ms()
         try:
             if machine.state is State.AUTHENTICATE and machine.are_tokens_raw:
                 self._receive_raw_token(connection, bytes(frame), now_ms)
@@ -228,13 +230,13 @@ class SaslGate:
         of the new state apply to them.
         """
         slot = connection.defer()
-        self._broker.loop.call_soon(self._complete, connection, slot, parts)
+        self._context.loop.call_soon(self._complete, connection, slot, parts)
 
     def _fail(self, connection: Connection, parts: list[Part]) -> None:
         """Send the response to a failed authentication after a delay, and close the connection."""
         slot = connection.defer()
-        delay_s = self._broker.config.connection_failed_authentication_delay_ms / 1000
-        self._broker.loop.call_later(delay_s, self._complete_last, connection, slot, parts)
+        delay_s = self._context.config.connection_failed_authentication_delay_ms / 1000
+        self._context.loop.call_later(delay_s, self._complete_last, connection, slot, parts)
 
     def _complete(self, connection: Connection, slot: Slot, parts: list[Part]) -> None:
         if not connection.closed:
@@ -273,17 +275,17 @@ def _encoded(response: Message, header: RequestHeader) -> list[Part]:
     return [_size(len(data)) + data]
 
 
-def _mechanism(broker: Broker, settings: SaslSettings, name: str) -> MakeMechanism:
+def _mechanism(context: GateContext, settings: SaslSettings, name: str) -> MakeMechanism:
     """Return the function that creates the server's side of a mechanism."""
     if name == PLAIN:
         return partial(PlainServer, settings.passwords)
-    return partial(_scram, broker, BY_NAME[name])
+    return partial(_scram, context, BY_NAME[name])
 
 
-def _scram(broker: Broker, mechanism: ScramMechanism) -> ScramServer:
+def _scram(context: GateContext, mechanism: ScramMechanism) -> ScramServer:
     """Return the server's side of SCRAM, with the credentials of the newest metadata."""
     return ScramServer(
         mechanism,
-        lambda user: broker.metadata.image.scram.get((mechanism.number, user)),
-        broker.random_bytes(NONCE_BYTES).hex(),
+        lambda user: context.metadata.image.scram.get((mechanism.number, user)),
+        context.random_bytes(NONCE_BYTES).hex(),
     )

@@ -11,10 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from odradek.broker.broker import Broker
 from odradek.env.network import Transport
 from odradek.env.tls import TlsTransport
 from odradek.handlers.certificates import subject_name
+from odradek.handlers.gate_context import GateContext
 from odradek.network.connection import Connection
 from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.server import Server
@@ -27,8 +27,10 @@ class TlsGate:
 
     __slots__ = ("_is_known", "_principals", "_server", "_transport")
 
-    def __init__(self, broker: Broker, listener: str, server: Server, transport: Transport) -> None:
-        self._principals = broker.config.tls_by_listener[listener].principals
+    def __init__(
+        self, context: GateContext, listener: str, server: Server, transport: Transport
+    ) -> None:
+        self._principals = context.config.tls_by_listener[listener].principals
         self._server = server
         self._transport = transport
         self._is_known = False

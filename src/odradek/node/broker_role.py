@@ -24,14 +24,11 @@ from odradek.env.executor import Executor
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher, Inject
-from odradek.handlers.sasl_gate import SaslGate
-from odradek.handlers.tls_gate import TlsGate
 from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
-from odradek.network.server import MakeGate
 from odradek.node.channels import Channels
 from odradek.node.coordinators import Coordinators, channels_to_brokers, compose
-from odradek.node.listeners import Service
+from odradek.node.listeners import Service, gates_of
 from odradek.node.metadata import NodeMetadata
 from odradek.node.replication import BrokerReplication
 from odradek.node.serving import broker_table, served_versions
@@ -112,7 +109,7 @@ class BrokerRole:
             authorizer=authorizer,
         )
         dispatcher = Dispatcher(broker_table(broker), clock, inject)
-        self.service = Service(config, dispatcher, endpoints, replicas.run_woken, _gates(broker))
+        self.service = Service(config, dispatcher, endpoints, replicas.run_woken, gates_of(broker))
         self._install_publishers(coordinators, SettingsPublisher(broker, dynamic, topic_configs))
 
     def _install_publishers(self, coordinators: Coordinators, settings: SettingsPublisher) -> None:
@@ -234,17 +231,6 @@ def _lifecycle(
         random_bytes=random_bytes,
         supported_features=SUPPORTED_FEATURES,
     )
-
-
-def _gates(broker: Broker) -> dict[str, MakeGate]:
-    """Return the functions for the listeners whose clients are authenticated."""
-    config = broker.config
-    gates: dict[str, MakeGate] = {
-        name: partial(TlsGate, broker, name) for name in config.tls_by_listener
-    }
-    for name in config.sasl_by_listener:  # the principal is the user of SASL, also with TLS
-        gates[name] = partial(SaslGate, broker, name)
-    return gates
 
 
 def _fetch_sessions(config: BrokerConfig, random_bytes: RandomBytes) -> FetchSessionCache:

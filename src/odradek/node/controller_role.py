@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from odradek.broker.authorizer import Authorizer
 from odradek.broker.controller.controller import Controller
 from odradek.broker.controller.member_channel import MemberControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.controller.registration import ControllerRegistration
+from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.config.broker_config import BrokerConfig
@@ -22,9 +25,23 @@ from odradek.network.listeners import Endpoint
 from odradek.node.channels import controller_channel
 from odradek.node.elections import Elections
 from odradek.node.format import Identity
-from odradek.node.listeners import Service
+from odradek.node.listeners import Service, gates_of
 from odradek.node.metadata import NodeMetadata
 from odradek.node.serving import controller_table, controller_versions
+
+
+@dataclass(slots=True)
+class _GateParts:
+    """The `GateContext` of a controller."""
+
+    config: BrokerConfig
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    random_bytes: RandomBytes
+    metadata: MetadataCache
+
+    def update_config(self, config: BrokerConfig) -> None:
+        self.config = config
 
 
 class ControllerRole:
@@ -44,6 +61,9 @@ class ControllerRole:
         """Create the controller and register it with `metadata`, which must not be started yet."""
         self._config = config
         self._clock = clock
+        self._gate_parts = _GateParts(
+            config, clock, asyncio.get_running_loop(), random_bytes, metadata.cache
+        )
         self.service: Service | None = None
         self.elections = Elections()
         self.controller = QuorumController(
@@ -94,7 +114,8 @@ class ControllerRole:
         """
         if endpoints:
             dispatcher = Dispatcher(controller_table(self._parts), self._clock)
-            self.service = Service(self._config, dispatcher, endpoints)
+            gates = gates_of(self._gate_parts)
+            self.service = Service(self._config, dispatcher, endpoints, gates=gates)
             self.service.start()
 
     def register(self, loader: MetadataLoader) -> None:
@@ -108,6 +129,7 @@ class ControllerRole:
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed dynamic settings."""
+        self._gate_parts.update_config(config)
         if self.service is not None:
             self.service.update_config(config)
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.env.network import Network, SocketListener, StreamOptions
-from odradek.env.tls import ClientAuth, ServerTls, TlsError
+from odradek.env.tls_files import ClientAuth, ServerTls, TlsError
 from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.gate_context import GateContext
+from odradek.handlers.sasl_gate import SaslGate
+from odradek.handlers.tls_gate import TlsGate
 from odradek.network.listeners import Endpoint, bind
 from odradek.network.server import Limits, MakeGate, Server
 
@@ -45,6 +49,17 @@ def _tls(config: BrokerConfig, listener: str) -> ServerTls | None:
         client_auth=ClientAuth(settings.client_auth),
         versions=settings.versions,
     )
+
+
+def gates_of(context: GateContext) -> dict[str, MakeGate]:
+    """Return the functions for the listeners whose clients are authenticated."""
+    config = context.config
+    gates: dict[str, MakeGate] = {
+        name: partial(TlsGate, context, name) for name in config.tls_by_listener
+    }
+    for name in config.sasl_by_listener:  # the principal is the user of SASL, also with TLS
+        gates[name] = partial(SaslGate, context, name)
+    return gates
 
 
 class BoundListeners:

@@ -38,6 +38,7 @@ from collections.abc import Callable
 from odradek.broker.authorizer import Authorizer
 from odradek.broker.broker import Broker
 from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.peer_network import peer_networks
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.config.broker_config import BrokerConfig
 from odradek.env.clock import Clock, SystemClock
@@ -113,6 +114,8 @@ class Node:
         self._cluster_id = cluster_id
         self._on_loaded = on_loaded
         self._inject = inject
+        self._to_brokers = self._to_controllers = self._network
+        """The networks for connections to other nodes, which may use TLS and SASL."""
         self.failed: asyncio.Event = asyncio.Event()
         """Set when the node must stop because its metadata log or all log directories failed."""
         self._authorizer = Authorizer(config) if config.authorizer_class_name else None
@@ -154,6 +157,9 @@ class Node:
 
     async def _start(self, executor: Executor) -> None:
         topic_configs = TopicConfigs(self.config)
+        self._to_brokers, self._to_controllers = peer_networks(
+            self._network, lambda: topic_configs.config, self._random_bytes
+        )
         storage = self._storage = NodeStorage(
             self.config,
             clock=self._clock,
@@ -209,7 +215,7 @@ class Node:
             clock=self._clock,
             executor=executor,
             random_bytes=self._random_bytes,
-            network=self._network,
+            network=self._to_controllers,
             cluster_id=self.identity.cluster_id,
             on_failure=self.failed.set,
         )
@@ -223,7 +229,7 @@ class Node:
             clock=self._clock,
             random_bytes=self._random_bytes,
             metadata=metadata,
-            network=self._network,
+            network=self._to_controllers,
             authorizer=self._authorizer,
         )
         self.controller = role.controller
@@ -260,7 +266,7 @@ class Node:
             metadata=metadata,
             topic_configs=topic_configs,
             replicas=replicas,
-            network=self._network,
+            network=self._to_brokers,
             channels=channels,
             endpoints=listeners.broker,
             authorizer=self._authorizer,
@@ -277,7 +283,7 @@ class Node:
     def _channels(self, metadata: NodeMetadata, replicas: ReplicaManager) -> Channels:
         if self.config.is_alone:
             return local_channels(self.controller, replicas)
-        common = (self.config, metadata.raft, self._network, self._random_bytes)
+        common = (self.config, metadata.raft, self._to_controllers, self._random_bytes)
         if self.config.is_controller:
             return member_channels(*common, self.controller, replicas)
         return remote_channels(*common)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from odradek.client.security import PLAINTEXT, SECURITY_SETTINGS, Security, parse_security
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
 from odradek.spark.offsets import (
@@ -31,7 +32,7 @@ CONNECTION_OPTIONS = (
     "bootstrap.servers",
     "client.id",
     "request.timeout.ms",
-    "security.protocol",
+    *SECURITY_SETTINGS,
 )
 READ_OPTIONS = (
     "assign",
@@ -130,6 +131,7 @@ class ConnectionOptions:
     bootstrap_servers: str
     client_id: str
     request_timeout_ms: int
+    security: Security = PLAINTEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,13 +344,11 @@ def _connection(given: _Given) -> ConnectionOptions:
     servers = given.text("bootstrap.servers")
     if not servers:
         raise ValueError('option "kafka.bootstrap.servers" is missing: host:port[,host:port]')
-    protocol = given.text("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise ValueError(f"security.protocol {protocol} is not supported yet: only PLAINTEXT is")
     return ConnectionOptions(
         bootstrap_servers=servers,
         client_id=given.text("client.id", "odradek-spark"),
         request_timeout_ms=given.integer("request.timeout.ms", 1) or REQUEST_TIMEOUT_MS,
+        security=parse_security({n: given.text(n) for n in SECURITY_SETTINGS if given.has(n)}),
     )
 
 

@@ -28,6 +28,7 @@ def connect(options: ConnectionOptions) -> Cluster:
         options.bootstrap_servers,
         client_id=options.client_id,
         timeout_ms=options.request_timeout_ms,
+        security=options.security,
     )
 
 

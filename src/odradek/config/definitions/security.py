@@ -21,11 +21,13 @@ ssl.key.password  password  medium  per-broker
 ssl.truststore.type  string  = JKS  medium  per-broker
     Format of the trust store. Only PEM is supported.
 ssl.truststore.location  string  medium  per-broker
-    PEM file with the certificates of the issuers of clients' certificates.
+    PEM file with the certificates of the issuers of the certificates of clients and other nodes.
 ssl.client.auth  string  = none  {required,requested,none}  medium  per-broker
     Whether clients must have a certificate.
 ssl.principal.mapping.rules  string  = DEFAULT  low
     Rules that map the name of a client's certificate to a principal.
+ssl.endpoint.identification.algorithm  string  = https  low  per-broker
+    Whether the certificate of another node must contain the host that this node connects to: `https`, or empty for no check.
 
 [unsupported: keys and certificates are PEM files, and OpenSSL chooses algorithms and cipher suites]
 ssl.protocol  string  = TLSv1.3  medium  per-broker
@@ -48,8 +50,6 @@ ssl.keymanager.algorithm  string  = SunX509  medium  per-broker
     Java algorithm of the key manager.
 ssl.trustmanager.algorithm  string  = PKIX  medium  per-broker
     Java algorithm of the trust manager.
-ssl.endpoint.identification.algorithm  string  = https  low  per-broker
-    How a server's name is checked against its certificate.
 ssl.secure.random.implementation  string  low  per-broker
     Java source of randomness for TLS.
 ssl.engine.factory.class  class  low  per-broker
@@ -67,19 +67,17 @@ connections.max.reauth.ms  long  = 0  medium
 sasl.enabled.mechanisms  list  = GSSAPI  distinct  medium  per-broker
     SASL mechanisms that a listener offers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
 sasl.jaas.config  password  medium  per-broker
-    Login module and its options, in Java's JAAS form. For a listener with PLAIN, `listener.name.<listener>.plain.sasl.jaas.config` has the users.
+    Login module and its options, in Java's JAAS form. For a listener with PLAIN, `listener.name.<listener>.plain.sasl.jaas.config` has the users. For connections to other nodes, `listener.name.<listener>.<mechanism>.sasl.jaas.config` has the `username` and the `password` of this node.
 sasl.server.max.receive.size  int  = 524288  medium
     Maximum size of a request before authentication.
+sasl.mechanism.controller.protocol  string  = GSSAPI  high
+    SASL mechanism of this node's connections to controllers: PLAIN.
+sasl.mechanism.inter.broker.protocol  string  = GSSAPI  medium  per-broker
+    SASL mechanism of this node's connections to brokers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 
 [unsupported: the principal is User:NAME with the name of the authenticated user, or User:ANONYMOUS]
 principal.builder.class  class  = org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder  medium  per-broker
     Java class that creates the principal of a connection.
-
-[unsupported: this node's connections to other nodes do not use SASL]
-sasl.mechanism.controller.protocol  string  = GSSAPI  high
-    SASL mechanism for connections to controllers.
-sasl.mechanism.inter.broker.protocol  string  = GSSAPI  medium  per-broker
-    SASL mechanism between brokers.
 
 [unsupported: the mechanisms are PLAIN and SCRAM, without Java classes]
 sasl.client.callback.handler.class  class  medium

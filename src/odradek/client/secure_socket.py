@@ -1,0 +1,119 @@
+"""TLS on the client's sockets, and errors that say what is wrong and what to do."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from odradek.client.address import Address
+from odradek.client.errors import ClientError, SecurityError, UnreachableError
+from odradek.env.tls_context import make_client_context
+from odradek.env.tls_files import ClientTls, TlsError
+
+NOT_NOW = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""The errors of a socket that has no complete record of TLS to receive."""
+
+_OTHER_HOST = (62, 64)
+"""OpenSSL's codes for a certificate that is valid, but not for this host name or address."""
+_NOT_VALID_NOW = {9: "is not valid yet", 10: "has expired"}
+_CERTIFICATE_ALERTS = (
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_CERTIFICATE_EXPIRED",
+    "ALERT_CERTIFICATE_REQUIRED",
+    "ALERT_CERTIFICATE_UNKNOWN",
+    "ALERT_HANDSHAKE_FAILURE",
+    "ALERT_UNKNOWN_CA",
+    "ALERT_UNSUPPORTED_CERTIFICATE",
+)
+
+
+def make_context(tls: ClientTls) -> ssl.SSLContext:
+    """Return the context of a connection. The files are read for each connection.
+
+    Raises:
+        SecurityError: a file cannot be used.
+    """
+    try:
+        return make_client_context(tls)
+    except TlsError as error:
+        raise SecurityError(
+            str(error), "Check the files and ssl.key.password in the client's settings."
+        ) from error
+
+
+def secured(
+    connected: socket.socket, context: ssl.SSLContext, address: Address, timeout_ms: int
+) -> ssl.SSLSocket:
+    """Return the socket after a TLS handshake.
+
+    Raises:
+        SecurityError: one side does not accept the other.
+        UnreachableError: the server does not respond in time.
+    """
+    made = context.wrap_socket(
+        connected, server_hostname=address.host, do_handshake_on_connect=False
+    )
+    made.settimeout(max(1, timeout_ms) / 1000)
+    try:
+        made.do_handshake()
+    except TimeoutError as error:
+        made.close()
+        raise UnreachableError(
+            f"{address} did not answer the TLS handshake", "Does the listener use TLS?"
+        ) from error
+    except OSError as error:
+        made.close()
+        raise (refusal(error, address) or _no_tls(address)) from error
+    return made
+
+
+def has_decrypted(connected: socket.socket) -> bool:
+    """Return whether there are decrypted bytes in memory."""
+    return isinstance(connected, ssl.SSLSocket) and connected.pending() > 0
+
+
+def refusal(error: OSError, address: Address) -> ClientError | None:
+    """Return the error of a side that does not accept the other; None for other errors."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _distrust(error, address)
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if any(each in reason for each in _CERTIFICATE_ALERTS):
+        return SecurityError(
+            f"{address} does not accept this client's certificate, or needs one ({reason})",
+            "Set ssl.keystore.location to a PEM file with a key and a certificate of an issuer "
+            "that the broker trusts.",
+        )
+    if "ALERT_PROTOCOL_VERSION" in reason or reason == "UNSUPPORTED_PROTOCOL":
+        return SecurityError(
+            f"{address} supports no version of TLS that this client uses",
+            "Check ssl.enabled.protocols on both sides.",
+        )
+    return None
+
+
+def _no_tls(address: Address) -> ClientError:
+    return SecurityError(
+        f"the TLS handshake with {address} failed: the listener does not seem to use TLS",
+        "Use the port of an SSL or SASL_SSL listener, or set security.protocol to PLAINTEXT or "
+        "SASL_PLAINTEXT.",
+    )
+
+
+def _distrust(error: ssl.SSLCertVerificationError, address: Address) -> SecurityError:
+    code = error.verify_code
+    if code in _OTHER_HOST:
+        return SecurityError(
+            f"the certificate of {address} is for another host: {error.verify_message}",
+            "Use a host name that is in the certificate. To accept any name, set "
+            "ssl.endpoint.identification.algorithm to nothing.",
+        )
+    if code in _NOT_VALID_NOW:
+        return SecurityError(
+            f"the certificate of {address} {_NOT_VALID_NOW[code]}",
+            "The broker needs a new certificate, or a clock is wrong.",
+        )
+    return SecurityError(
+        f"the certificate of {address} is not trusted: {error.verify_message}",
+        "Set ssl.truststore.location (or ssl.ca.location) to a PEM file with the certificate of "
+        "its issuer.",
+    )

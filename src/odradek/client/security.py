@@ -1,0 +1,186 @@
+"""The security settings of a client: TLS and SASL, with the names of Kafka's clients.
+
+Java's names and librdkafka's names are both accepted (`ssl.truststore.location` and
+`ssl.ca.location`, `sasl.jaas.config` and `sasl.username`). Keys and certificates are PEM files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from odradek.config.checks import ConfigurationError
+from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE, parse_login_module
+from odradek.config.properties import parse_properties
+from odradek.core.sasl.client import MECHANISMS, Credential
+from odradek.core.sasl.plain import PLAIN
+from odradek.env.tls_files import VERSIONS, ClientTls
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SECURITY_SETTINGS = (
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.jaas.config",
+    "sasl.username",
+    "sasl.password",
+    "enable.ssl.certificate.verification",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.keystore.location",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+)
+"""The names of the settings."""
+
+REFUSED_SETTINGS = {
+    "ssl.keystore.password": "a PEM file has no such password; its key's is ssl.key.password",
+    "ssl.truststore.password": "a PEM file with certificates has no password",
+    "ssl.keystore.key": "put the key into a PEM file, and set ssl.keystore.location",
+    "ssl.keystore.certificate.chain": "put it into a PEM file, and set ssl.keystore.location",
+    "ssl.cipher.suites": "cipher suites cannot be chosen",
+    "sasl.client.callback.handler.class": "classes in Java are not loaded",
+    "sasl.login.callback.handler.class": "classes in Java are not loaded",
+    "sasl.login.class": "classes in Java are not loaded",
+}
+"""Settings of Kafka's clients that this client does not support, with the reason or the fix."""
+
+ENVIRONMENT_PREFIX = "ODRADEK_CLIENT_"
+"""The environment variable of a setting has this prefix: ODRADEK_CLIENT_SASL_PASSWORD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How a client's connections are encrypted and authenticated."""
+
+    protocol: str = "PLAINTEXT"
+    tls: ClientTls | None = None
+    credential: Credential | None = None
+
+
+PLAINTEXT = Security()
+
+
+def read_client_properties(file: Path) -> dict[str, str]:
+    """Return the settings in a client.properties file.
+
+    Raises:
+        ValueError: the file cannot be read, or is malformed.
+    """
+    try:
+        return parse_properties(file.read_bytes())
+    except OSError as error:
+        raise ValueError(f"cannot read {file}: {error.strerror}") from error
+    except ConfigurationError as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the security settings in environment variables."""
+    variables = {
+        name: ENVIRONMENT_PREFIX + name.replace(".", "_").upper() for name in SECURITY_SETTINGS
+    }
+    return {name: environment[each] for name, each in variables.items() if each in environment}
+
+
+def parse_security(settings: Mapping[str, str]) -> Security:
+    """Parse the security settings. Other settings are ignored.
+
+    Raises:
+        ValueError: a setting is malformed or not supported, or another one is missing.
+    """
+    protocol = settings.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"security.protocol is {protocol}; it must be one of {_list(PROTOCOLS)}")
+    for name, problem in REFUSED_SETTINGS.items():
+        if settings.get(name) and (name.startswith("sasl.") or protocol.endswith("SSL")):
+            raise ValueError(f"{name} is not supported: {problem}")
+    return Security(
+        protocol,
+        _tls(settings) if protocol.endswith("SSL") else None,
+        _credential(settings, protocol) if protocol.startswith("SASL") else None,
+    )
+
+
+def _tls(settings: Mapping[str, str]) -> ClientTls:
+    for name in ("ssl.keystore.type", "ssl.truststore.type"):
+        kind = settings.get(name, "PEM").upper()
+        if kind != "PEM":
+            raise ValueError(
+                f"{name} is {kind}, but only PEM is supported. Convert a PKCS#12 file with: "
+                "openssl pkcs12 -in store.p12 -out store.pem -nodes"
+            )
+    algorithm = settings.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    if algorithm not in ("", "none", "https"):
+        raise ValueError(
+            f"ssl.endpoint.identification.algorithm is {algorithm}; it must be https or empty"
+        )
+    verifies = settings.get("enable.ssl.certificate.verification", "true").strip().lower()
+    if verifies not in ("true", "false"):
+        raise ValueError("enable.ssl.certificate.verification must be true or false")
+    text = settings.get("ssl.enabled.protocols", "")
+    versions = tuple(each.strip() for each in text.split(",") if each.strip()) or VERSIONS
+    if not set(versions) <= set(VERSIONS):
+        raise ValueError(f"ssl.enabled.protocols may have {' and '.join(VERSIONS)}")
+    certificate, key = (
+        _file(settings, name) for name in ("ssl.certificate.location", "ssl.key.location")
+    )
+    if certificate is not None and key is None:
+        raise ValueError("ssl.certificate.location needs ssl.key.location")
+    return ClientTls(
+        trust_file=_file(settings, "ssl.truststore.location", "ssl.ca.location"),
+        trust_text=settings.get("ssl.truststore.certificates") or settings.get("ssl.ca.pem", ""),
+        key_file=key or _file(settings, "ssl.keystore.location"),
+        certificate_file=certificate,
+        key_password=settings.get("ssl.key.password", ""),
+        verifies_server=verifies == "true",
+        verifies_host=algorithm == "https",
+        versions=versions,
+    )
+
+
+def _file(settings: Mapping[str, str], *names: str) -> str | None:
+    for name in names:
+        file = settings.get(name)
+        if file:
+            if not os.access(file, os.R_OK):
+                what = "cannot be read" if Path(file).exists() else "does not exist"
+                raise ValueError(f"{name}: the file {file} {what}")
+            return file
+    return None
+
+
+def _credential(settings: Mapping[str, str], protocol: str) -> Credential:
+    mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or ""
+    if mechanism not in MECHANISMS:
+        problem = f"is {mechanism}" if mechanism else "is missing"
+        raise ValueError(f"sasl.mechanism {problem}; it must be one of {_list(MECHANISMS)}")
+    jaas = settings.get("sasl.jaas.config")
+    if jaas:
+        module = parse_login_module("sasl.jaas.config", jaas)
+        expected = PLAIN_LOGIN_MODULE if mechanism == PLAIN else SCRAM_LOGIN_MODULE
+        if module.name != expected:
+            raise ValueError(f"sasl.jaas.config: the login module of {mechanism} is {expected}")
+        user, password = module.options.get("username"), module.options.get("password")
+    else:
+        user, password = settings.get("sasl.username"), settings.get("sasl.password")
+    if not user or not password:
+        raise ValueError(
+            f"security.protocol is {protocol}, but there is no "
+            f"{'password' if user else 'user'}: set sasl.username and sasl.password, or "
+            "sasl.jaas.config with username and password"
+        )
+    return Credential(mechanism, user, password)
+
+
+def _list(words: tuple[str, ...]) -> str:
+    return ", ".join(words)

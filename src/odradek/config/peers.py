@@ -1,0 +1,79 @@
+"""How a node connects to other nodes: the TLS and SASL settings of the listener it connects to.
+
+As in Kafka, `listener.name.<listener>.<mechanism>.sasl.jaas.config` of the inter-broker listener
+and of the controller listener has the `username` and the `password` of the node itself. For PLAIN
+it also has the users that may connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.config.checks import ConfigurationError, Secret
+from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE, parse_login_module
+from odradek.config.layers import BrokerLayers
+from odradek.config.sasl import MECHANISMS, PLAIN, SASL_PROTOCOLS
+from odradek.config.tls import TLS_PROTOCOLS, PeerTlsSettings, peer_tls_settings
+
+CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
+
+
+class PeerSettings(NamedTuple):
+    """The settings of a node's connections to one listener of other nodes."""
+
+    listener: str
+    tls: PeerTlsSettings | None
+    mechanism: str | None
+    """The SASL mechanism; None without SASL."""
+    user: str
+    password: Secret
+
+
+def peer_settings(
+    layers: BrokerLayers, listener: str, protocols: Mapping[str, str], mechanism_name: str
+) -> PeerSettings | None:
+    """Return the settings of connections to a listener of other nodes; None without TLS and SASL.
+
+    `protocols` has the security protocols by listener, and `mechanism_name` is the name of the
+    setting with the mechanism.
+
+    Raises:
+        ConfigurationError: a setting is missing or not supported.
+    """
+    protocol = protocols.get(listener)
+    if protocol is None and mechanism_name == CONTROLLER_MECHANISM:
+        raise ConfigurationError.of(
+            "listener.security.protocol.map",
+            listener,
+            f"no security protocol is defined for {listener}",
+        )
+    if protocol in (None, "PLAINTEXT"):
+        return None
+    tls = peer_tls_settings(layers, listener) if protocol in TLS_PROTOCOLS else None
+    if protocol not in SASL_PROTOCOLS:
+        return PeerSettings(listener, tls, None, "", Secret(""))
+    mechanism = str(layers.value(mechanism_name))
+    supported = (PLAIN,) if mechanism_name == CONTROLLER_MECHANISM else MECHANISMS
+    if mechanism not in supported:
+        # A controller reads the credentials of SCRAM from the metadata log, which it cannot read
+        # before it has connected to the other controllers.
+        raise ConfigurationError.of(
+            mechanism_name, mechanism, f"it must be {' or '.join(supported)}"
+        )
+    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    expected = PLAIN_LOGIN_MODULE if mechanism == PLAIN else SCRAM_LOGIN_MODULE
+    text = layers.effective.get(name)
+    if not text:
+        raise ConfigurationError(
+            f"nodes connect to listener {listener} with SASL: set {name} to "
+            f'{expected} required username="NAME" password="PASSWORD";'
+        )
+    module = parse_login_module(name, text)
+    user, password = module.options.get("username"), module.options.get("password")
+    if module.name != expected or not user or not password:
+        raise ConfigurationError(
+            f"{name}: {expected} with the options username and password is expected, because this "
+            "node connects to other nodes with them"
+        )
+    return PeerSettings(listener, tls, mechanism, user, Secret(password))

@@ -1,0 +1,158 @@
+"""The client's side of SASL, without IO: the requests that authenticate a connection.
+
+`authenticate` is a generator. It yields SaslHandshake and SaslAuthenticate requests, and gets their
+responses. The tokens in them come from an exchange, which is also a generator: it yields the
+client's tokens and gets the server's tokens. The exchange of SCRAM is described in `scram`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Generator
+from typing import NamedTuple
+
+from odradek.core.sasl.plain import PLAIN
+from odradek.core.sasl.scram_keys import (
+    BY_NAME,
+    ITERATIONS_MIN,
+    ScramMechanism,
+    digest,
+    salted_password,
+    signature,
+)
+from odradek.model.errors import ErrorCode
+from odradek.wire.generated.sasl_authenticate_request import SaslAuthenticateRequest
+from odradek.wire.generated.sasl_authenticate_response import SaslAuthenticateResponse
+from odradek.wire.generated.sasl_handshake_request import SaslHandshakeRequest
+from odradek.wire.generated.sasl_handshake_response import SaslHandshakeResponse
+
+MECHANISMS = (PLAIN, *BY_NAME)
+"""The mechanisms of this client."""
+
+ITERATIONS_MAX = 1_000_000
+"""A server that asks for more iterations is refused, because they would take seconds."""
+
+SaslRequest = SaslHandshakeRequest | SaslAuthenticateRequest
+SaslResponse = SaslHandshakeResponse | SaslAuthenticateResponse
+Exchange = Generator[bytes, bytes, None]
+
+_SERVER_FIRST = re.compile(
+    r"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[A-Za-z0-9/+]+={0,2}),i=(?P<count>[0-9]{1,9})"
+    r"(?:,.*)?"
+)
+
+
+class Credential(NamedTuple):
+    """A user's name and password, and the mechanism that sends or proves the password."""
+
+    mechanism: str
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Credential({self.mechanism}, {self.user})"
+
+
+class SaslFailure(Exception):
+    """The connection cannot be authenticated. The message does not contain the password."""
+
+
+class SaslNotExpected(SaslFailure):
+    """The listener does not use SASL."""
+
+
+class MechanismNotEnabled(SaslFailure):
+    """The listener does not enable the mechanism. The message names the enabled ones."""
+
+
+class CredentialRefused(SaslFailure):
+    """The server does not accept the user or the password."""
+
+
+class ServerNotAuthentic(SaslFailure):
+    """The server has not proved that it knows the user's credential."""
+
+
+def authenticate(credential: Credential, nonce: str) -> Generator[SaslRequest, SaslResponse, int]:
+    """Yield the requests, and return the lifetime of the session in ms; 0 if it does not expire.
+
+    `nonce` has random printable characters without a comma. It must be new for each call.
+
+    Raises:
+        SaslFailure: see the subclasses.
+    """
+    response = yield SaslHandshakeRequest(mechanism=credential.mechanism)
+    assert isinstance(response, SaslHandshakeResponse)
+    if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        enabled = ", ".join(response.mechanisms) or "none"
+        raise MechanismNotEnabled(
+            f"the mechanism {credential.mechanism} is not enabled; enabled: {enabled}"
+        )
+    if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise SaslNotExpected("the listener does not use SASL")
+    if response.error_code:
+        raise SaslFailure(f"SaslHandshake has the error {response.error_code}")
+    lifetime_ms = 0
+    exchange = _exchange(credential, nonce)
+    try:
+        token = next(exchange)
+        while True:
+            answer = yield SaslAuthenticateRequest(auth_bytes=token)
+            assert isinstance(answer, SaslAuthenticateResponse)
+            if answer.error_code:
+                raise CredentialRefused(answer.error_message or "the server gives no reason")
+            lifetime_ms = answer.session_lifetime_ms
+            token = exchange.send(bytes(answer.auth_bytes))
+    except StopIteration:
+        return lifetime_ms
+
+
+def _exchange(credential: Credential, nonce: str) -> Exchange:
+    mechanism = BY_NAME.get(credential.mechanism)
+    if mechanism is None:
+        assert credential.mechanism == PLAIN, "the mechanism was checked before"
+        return _plain(credential)
+    return _scram(mechanism, credential, nonce)
+
+
+def _plain(credential: Credential) -> Exchange:
+    yield f"\0{credential.user}\0{credential.password}".encode()
+
+
+def _scram(mechanism: ScramMechanism, credential: Credential, nonce: str) -> Exchange:
+    user = credential.user.replace("=", "=3D").replace(",", "=2C")
+    first = f"n={user},r={nonce}"
+    challenge = (yield f"n,,{first}".encode()).decode("utf-8", "replace")
+    found = _SERVER_FIRST.fullmatch(challenge)
+    if found is None or not found["nonce"].startswith(nonce) or found["nonce"] == nonce:
+        raise ServerNotAuthentic("the server's first message of SCRAM is malformed")
+    iterations = int(found["count"])
+    if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+        raise ServerNotAuthentic(
+            f"the server asks for {iterations} iterations; {ITERATIONS_MIN} to {ITERATIONS_MAX} "
+            "are allowed"
+        )
+    salted = salted_password(mechanism, credential.password, _decoded(found["salt"]), iterations)
+    final = f"c=biws,r={found['nonce']}"
+    signed = f"{first},{challenge},{final}".encode()
+    client_key = signature(mechanism, salted, b"Client Key")
+    client_signature = signature(mechanism, digest(mechanism, client_key), signed)
+    proof = bytes(a ^ b for a, b in zip(client_key, client_signature, strict=True))
+    last = (yield f"{final},p={base64.b64encode(proof).decode()}".encode()).decode(
+        "utf-8", "replace"
+    )
+    expected = signature(mechanism, signature(mechanism, salted, b"Server Key"), signed)
+    if not last.startswith("v=") or not hmac.compare_digest(
+        _decoded(last[2:].partition(",")[0]), expected
+    ):
+        raise ServerNotAuthentic("the server has not proved that it knows the credential")
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ServerNotAuthentic("a message of the server is malformed") from None

@@ -1,0 +1,80 @@
+"""Reads keys and certificates into contexts of Python's `ssl`."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+
+from odradek.env.tls_files import ClientAuth, ClientTls, ServerTls, TlsError
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_VERIFY_MODES = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+
+
+def make_context(tls: ServerTls) -> ssl.SSLContext:
+    """Return the context of a listener.
+
+    Raises:
+        TlsError: a file cannot be read or is malformed, or a version is not supported.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _use_versions(context, tls.versions)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    _use_key(context, tls.key_file, None, tls.key_password)
+    if tls.trust_file is not None:
+        _trust(context, tls.trust_file)
+    context.verify_mode = _VERIFY_MODES[tls.client_auth]
+    return context
+
+
+def make_client_context(tls: ClientTls) -> ssl.SSLContext:
+    """Return the context of a connection to a server.
+
+    Raises:
+        TlsError: a file cannot be read or is malformed, or a version is not supported.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _use_versions(context, tls.versions)
+    context.check_hostname = tls.verifies_server and tls.verifies_host
+    context.verify_mode = ssl.CERT_REQUIRED if tls.verifies_server else ssl.CERT_NONE
+    # As in Java, each trusted certificate is trusted by itself, even if another one has issued it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if tls.trust_file is not None:
+        _trust(context, tls.trust_file)
+    elif tls.trust_text:
+        try:
+            context.load_verify_locations(cadata=tls.trust_text)
+        except (OSError, ValueError) as error:
+            raise TlsError(f"cannot use the trusted certificates: {error}") from error
+    else:
+        context.load_default_certs()
+    if tls.key_file is not None:
+        _use_key(context, tls.key_file, tls.certificate_file, tls.key_password)
+    return context
+
+
+def _use_versions(context: ssl.SSLContext, names: Sequence[str]) -> None:
+    try:
+        versions = sorted(_VERSIONS[each] for each in names)
+    except KeyError as error:
+        raise TlsError(f"{error.args[0]} is not one of {', '.join(_VERSIONS)}") from None
+    context.minimum_version, context.maximum_version = versions[0], versions[-1]
+
+
+def _use_key(context: ssl.SSLContext, key_file: str, certificates: str | None, word: str) -> None:
+    try:
+        # Without a password, OpenSSL would ask on the terminal.
+        context.load_cert_chain(certificates or key_file, key_file, password=lambda: word)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"cannot use the key and the certificate in {key_file}: {error}") from error
+
+
+def _trust(context: ssl.SSLContext, file: str) -> None:
+    try:
+        context.load_verify_locations(file)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"cannot use the certificates in {file}: {error}") from error

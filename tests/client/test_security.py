@@ -1,0 +1,118 @@
+"""The client's settings of TLS and SASL."""
+
+import pytest
+
+from odradek.client.security import (
+    PLAINTEXT,
+    parse_security,
+    read_client_properties,
+    settings_in_environment,
+)
+from odradek.core.sasl.client import Credential
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+def test_without_settings():
+    assert parse_security({"acks": "all"}) == PLAINTEXT
+    assert parse_security({"security.protocol": "plaintext"}) == PLAINTEXT
+
+
+def test_a_file_for_java(tmp_path):
+    (tmp_path / "ca.pem").touch()
+    (tmp_path / "client.properties").write_text(
+        f"""security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config={SCRAM} required \\
+    username="alice" password="a\\\\"b";
+ssl.truststore.type=PEM
+ssl.truststore.location={tmp_path}/ca.pem
+ssl.endpoint.identification.algorithm=
+bootstrap.servers=localhost:9093
+"""
+    )
+    security = parse_security(read_client_properties(tmp_path / "client.properties"))
+    assert security.protocol == "SASL_SSL"
+    assert security.credential == Credential("SCRAM-SHA-512", "alice", 'a"b')
+    assert security.tls.trust_file == f"{tmp_path}/ca.pem"
+    assert (security.tls.verifies_server, security.tls.verifies_host) == (True, False)
+    assert 'a"b' not in repr(security)
+
+
+def test_names_of_librdkafka(tmp_path):
+    for name in ("ca", "crt", "key"):
+        (tmp_path / name).touch()
+    security = parse_security(
+        {
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": "secret",
+            "ssl.ca.location": f"{tmp_path}/ca",
+            "ssl.certificate.location": f"{tmp_path}/crt",
+            "ssl.key.location": f"{tmp_path}/key",
+            "ssl.key.password": "key-secret",
+            "enable.ssl.certificate.verification": "false",
+        }
+    )
+    assert security.credential == Credential("PLAIN", "alice", "secret")
+    tls = security.tls
+    assert (tls.trust_file, tls.certificate_file, tls.key_file) == tuple(
+        f"{tmp_path}/{name}" for name in ("ca", "crt", "key")
+    )
+    assert not tls.verifies_server
+    assert "secret" not in repr(security)
+
+
+SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"security.protocol": "TLS"}, "must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism is missing"),
+        ({**SASL, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism is GSSAPI"),
+        (SASL, "there is no user"),
+        ({**SASL, "sasl.username": "alice"}, "there is no password"),
+        ({**SASL, "sasl.jaas.config": f"{SCRAM} required;"}, "login module of PLAIN is .*Plain"),
+        ({**SASL, "sasl.jaas.config": f"{PLAIN} required;"}, "there is no user"),
+        ({**SASL, "sasl.jaas.config": f"{PLAIN} required"}, "semicolon"),
+        ({"security.protocol": "SSL", "ssl.truststore.type": "JKS"}, "JKS, but only PEM"),
+        ({"security.protocol": "SSL", "ssl.keystore.type": "PKCS12"}, "openssl pkcs12"),
+        ({"security.protocol": "SSL", "ssl.ca.location": "/no/such"}, "/no/such does not exist"),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"}, "may have TLSv1.2"),
+        ({"security.protocol": "SSL", "ssl.keystore.password": "x"}, "ssl.key.password"),
+        (
+            {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "ldaps"},
+            "must be https or empty",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.certificate.location": __file__},
+            "needs ssl.key.location",
+        ),
+        (
+            {"security.protocol": "SSL", "enable.ssl.certificate.verification": "maybe"},
+            "must be true or false",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_used(settings, problem):
+    with pytest.raises(ValueError, match=problem):
+        parse_security(settings)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(ValueError, match=r"cannot read .*missing: No such file"):
+        read_client_properties(tmp_path / "missing")
+    (tmp_path / "malformed").write_text("a=\\u12")
+    with pytest.raises(ValueError, match="malformed: line 1"):
+        read_client_properties(tmp_path / "malformed")
+
+
+def test_environment_variables():
+    found = settings_in_environment(
+        {"ODRADEK_CLIENT_SASL_PASSWORD": "x", "ODRADEK_CLIENT_NO_SUCH": "y", "HOME": "/"}
+    )
+    assert found == {"sasl.password": "x"}

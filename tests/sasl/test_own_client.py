@@ -1,0 +1,93 @@
+"""Our own client and the commands on listeners with SASL."""
+
+import pytest
+from tests.cli.conftest import invoke
+
+from odradek.client import connection as connection_module
+from odradek.client.address import Address
+from odradek.client.cluster import Cluster
+from odradek.client.connection import Connection
+from odradek.client.security import parse_security
+from odradek.wire.generated.metadata_request import MetadataRequest
+from odradek.wire.generated.metadata_response import MetadataResponse
+
+SETTINGS = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "alice",
+    "sasl.password": "alice-secret",
+}
+
+
+@pytest.fixture
+def properties(tmp_path, ports):
+    file = tmp_path / "client.properties"
+    lines = {**SETTINGS, "bootstrap.servers": f"127.0.0.1:{ports['CLIENT']}"}
+    file.write_text("\n".join(f"{name}={value}" for name, value in lines.items()))
+    return file
+
+
+@pytest.mark.parametrize("listener", ["CLIENT", "LONG"])
+def test_each_listener(ports, listener):
+    with Cluster(f"127.0.0.1:{ports[listener]}", security=parse_security(SETTINGS)) as cluster:
+        assert "orders" in cluster.refresh().topics
+
+
+def test_a_session_that_is_about_to_expire_is_renewed(ports, monkeypatch):
+    monkeypatch.setattr(connection_module, "SESSION_USED", 0)
+    address = Address("127.0.0.1", ports["LONG"])
+    connection = Connection(address, "test", 10_000, parse_security(SETTINGS))
+    monkeypatch.setattr(connection_module, "SESSION_USED", 0.5)
+    began = []
+    real = connection_module.authenticate
+    monkeypatch.setattr(
+        connection_module, "authenticate", lambda *args: began.append(args) or real(*args)
+    )
+    pending = connection.send(MetadataRequest(), MetadataResponse)
+    for _ in range(2):
+        connection.request(MetadataRequest(), MetadataResponse, 10_000)
+    assert connection.receive(pending, 10_000).brokers
+    assert len(began) == 1
+    connection.close()
+
+
+def test_a_file_for_the_commands(properties, ports):
+    listed = invoke("topic", "list", "--command-config", properties, bootstrap="")
+    assert (listed.code, listed.lines[-1].split()[0]) == (0, "orders"), listed.err
+    first = invoke("--command-config", properties, "topic", "list", bootstrap="")
+    assert first.out == listed.out
+
+
+def test_a_setting_on_the_command_line_has_precedence(properties, monkeypatch):
+    words = ("topic", "list", "--command-config", properties)
+    refused = invoke(*words, "-X", "sasl.password=wrong", bootstrap="")
+    assert refused.code == 1
+    assert "does not let alice in: Authentication failed: Invalid username" in refused.err
+    assert "Hint:  Check the user, the password" in refused.err
+    monkeypatch.setenv("ODRADEK_CLIENT_SASL_PASSWORD", "also-wrong")
+    assert invoke(*words, bootstrap="").code == 1
+    assert invoke(*words, "-X", "sasl.password=alice-secret", bootstrap="").code == 0
+    monkeypatch.delenv("ODRADEK_CLIENT_SASL_PASSWORD")
+    monkeypatch.setenv("ODRADEK_COMMAND_CONFIG", str(properties))
+    assert invoke("topic", "list", bootstrap="").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("-X", "sasl.passwort=x"), "Did you mean sasl.password?"),
+        (("-X", "sasl.password"), "write NAME=VALUE"),
+        (("-X", "security.protocol=TLS"), "must be one of"),
+        (("-X", "security.protocol=SASL_SSL"), "sasl.mechanism is missing"),
+    ],
+)
+def test_settings_that_cannot_be_used(words, problem):
+    refused = invoke("topic", "list", *words)
+    assert refused.code == 2
+    assert problem in " ".join(refused.err.split())
+
+
+def test_a_client_without_sasl(ports):
+    refused = invoke("topic", "list", bootstrap=f"127.0.0.1:{ports['CLIENT']}")
+    assert refused.code == 1
+    assert "may need another security.protocol than PLAINTEXT" in refused.err
