@@ -16,6 +16,8 @@ import secrets
 import socket
 import struct
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 import odradek
@@ -144,21 +146,20 @@ class Connection:
         self._frame: bytearray | None = None
         self._filled = 0
         deadline = Deadline(timeout_ms)
+        secure: Callable[[socket.socket, Address, int], socket.socket] | None = None
         if security.tls is not None:
             from odradek.client import secure_socket  # imports ssl, which takes some time
 
-            context = secure_socket.make_context(security.tls)
+            secure = partial(secure_socket.secured, secure_socket.make_context(security.tls))
+            self._not_now += secure_socket.NOT_NOW
         try:
             self._socket = socket.create_connection(address, timeout_ms / 1000)
         except OSError as error:
             raise UnreachableError(f"cannot connect to {address}: {_reason(error)}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            if security.tls is not None:
-                self._not_now += secure_socket.NOT_NOW
-                self._socket = secure_socket.secured(
-                    self._socket, context, address, deadline.remaining_ms
-                )
+            if secure is not None:
+                self._socket = secure(self._socket, address, deadline.remaining_ms)
             self._negotiate(deadline)
             self._authenticate(deadline)
         except BaseException:

@@ -42,7 +42,7 @@ def make_context(tls: ClientTls) -> ssl.SSLContext:
 
 
 def secured(
-    connected: socket.socket, context: ssl.SSLContext, address: Address, timeout_ms: int
+    context: ssl.SSLContext, connected: socket.socket, address: Address, timeout_ms: int
 ) -> ssl.SSLSocket:
     """Return the socket after a TLS handshake.
 
