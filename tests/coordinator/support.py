@@ -100,6 +100,7 @@ class MemoryPartition:
 
     def __init__(self, is_replicated: bool = False) -> None:
         self.batches: list[bytes] = []
+        self.start_offset = 0
         self.end = 0
         self.high = 0
         self.is_replicated = is_replicated
@@ -107,8 +108,6 @@ class MemoryPartition:
         self.refusal: ErrorCode | None = None
         self.appends = 0
         self._waiting: list[tuple[int, Callable[[ApiError | None], None]]] = []
-
-    start_offset = 0
 
     @property
     def end_offset(self) -> int:
@@ -141,6 +140,11 @@ class MemoryPartition:
 
     def append_records(self, timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> int:
         return self.append(plain_batch(timestamp, records))
+
+    def delete_records_before(self, offset: int) -> None:
+        if not 0 <= offset <= self.high:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        self.start_offset = max(self.start_offset, offset)
 
     def commit(self, offset: int | None = None) -> None:
         """Followers have caught up."""

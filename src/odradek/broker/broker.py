@@ -13,6 +13,8 @@ from odradek.broker.controller.channel import ControllerChannel
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.markers import MarkerWriter
 from odradek.broker.coordinator.producer_ids import ProducerIds
+from odradek.broker.coordinator.share_coordinator import ShareCoordinator
+from odradek.broker.coordinator.share_persister import SharePersister
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.coordinator.verification import Verification
 from odradek.broker.metadata.cache import MetadataCache
@@ -50,6 +52,8 @@ class Broker:
     markers: MarkerWriter
     transactions: TransactionCoordinator
     verification: Verification
+    shares: ShareCoordinator
+    share_persister: SharePersister
     client_telemetry: ClientTelemetry
     supported_features: Mapping[str, tuple[int, int]]
     """The lowest and the highest level of each feature that this software supports."""

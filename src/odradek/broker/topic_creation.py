@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.config.broker_config import BrokerConfig
 from odradek.model.errors import ApiError, ErrorCode
-from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from odradek.model.topic_name import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from odradek.wire.generated.create_topics_request import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -99,6 +99,19 @@ class TopicCreation:
                     "min.insync.replicas": str(config.transaction_state_log_min_isr),
                     "segment.bytes": str(config.transaction_state_log_segment_bytes),
                     "unclean.leader.election.enable": "false",
+                },
+            )
+        if name == SHARE_STATE_TOPIC:
+            return _topic(
+                name,
+                config.share_coordinator_state_topic_num_partitions,
+                config.share_coordinator_state_topic_replication_factor,
+                {
+                    "cleanup.policy": "delete",
+                    "compression.type": "producer",
+                    "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+                    "retention.ms": "-1",
+                    "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
                 },
             )
         return _topic(name, config.num_partitions, config.default_replication_factor, {})

@@ -83,6 +83,10 @@ _SHAPES = {
     65: _shape("transactional_ids>transaction_states:transactional_id="),
     69: _shape("group_ids>groups:group_id="),
     75: _shape("topics>topics:name"),
+    **{
+        key: _shape("topics>results:topic_id partitions>partitions:partition")
+        for key in range(83, 88)
+    },
 }
 _WHOLE = _Shape((), ALL_VERSIONS)
 

@@ -1,11 +1,12 @@
-"""FindCoordinator (10), versions 0-6: the coordinator of a group or a transactional id.
+"""FindCoordinator (10), versions 0-6: the coordinator of a group, transactional id or share partition.
 
 - Before version 4 a request has one key, from version 4 on many keys.
 - If the coordinator's topic does not exist, it is created, and the response waits for the creation
   up to `CREATION_WAIT_MS`. After that the error is COORDINATOR_NOT_AVAILABLE, and clients retry.
   Apache Kafka returns this error immediately. With Apache Kafka the first consumer therefore waits
   up to a second longer.
-- Gap: there are no share groups. Key type 2 gets the error INVALID_REQUEST.
+- From version 6 on, the key type 2 is valid. Its keys are share partitions (see `SharePartitionKey`).
+  It needs CLUSTER_ACTION on the cluster, because only brokers use it.
 """
 
 from __future__ import annotations
@@ -14,15 +15,25 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.metadata.listener_view import ListenerView
 from odradek.core.coordinator.placement import partition_for
-from odradek.handlers.authorization import GROUP, TRANSACTIONAL_ID, AclOperation, permits
+from odradek.core.share_coordinator.key import parse
+from odradek.handlers.authorization import (
+    GROUP,
+    TRANSACTIONAL_ID,
+    AclOperation,
+    permits,
+    require_cluster,
+)
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ErrorCode
-from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from odradek.model.topic_name import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 MANY_KEYS_VERSION = 4
-TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}
+SHARE_VERSION = 6
+"""From this version on, the key type can be `SHARE`."""
+SHARE = 2
+TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC, SHARE: SHARE_STATE_TOPIC}
 """Key type -> the topic of the coordinator."""
 
 _AUTHORIZED = {
@@ -64,11 +75,24 @@ async def handle(
 
 
 def _refusal(broker: Broker, context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
-    """Return the error of a key that the client may not DESCRIBE; None if it may."""
+    """Return the error of a key that is invalid or that the client may not use; None if it may."""
+    if key_type == SHARE:
+        return _share_refusal(broker, context, key)
     kind, error = _AUTHORIZED.get(key_type, (None, None))
     if kind is None or permits(broker, context, AclOperation.DESCRIBE, kind, key):
         return None
     return error
+
+
+def _share_refusal(broker: Broker, context: RequestContext, key: str) -> ErrorCode | None:
+    if context.api_version < SHARE_VERSION:
+        return ErrorCode.INVALID_REQUEST
+    require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
+    try:
+        parse(key)
+    except ValueError:
+        return ErrorCode.INVALID_REQUEST
+    return None
 
 
 def _find(broker: Broker, view: ListenerView, key_type: int, key: str) -> Coordinator:

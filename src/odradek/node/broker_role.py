@@ -73,6 +73,7 @@ class BrokerRole:
             config, clock, network, random_bytes, replicas, channels, lambda: lifecycle.epoch
         )
         self._brokers = channels_to_brokers(config, network, random_bytes)
+        topic_creation = TopicCreation(channels.requests, lambda: dynamic.newest)
         coordinators = compose(
             config,
             lambda: dynamic.newest,
@@ -80,6 +81,7 @@ class BrokerRole:
             random_bytes,
             replicas,
             channels.requests,
+            topic_creation,
             self._brokers,
             lambda: lifecycle.epoch,
             loop,
@@ -96,7 +98,7 @@ class BrokerRole:
             config=config,
             metadata=metadata.cache,
             controller=channels.requests,
-            topic_creation=TopicCreation(channels.requests, lambda: dynamic.newest),
+            topic_creation=topic_creation,
             logs=storage.logs,
             replicas=replicas,
             fetch_sessions=_fetch_sessions(config, random_bytes),
@@ -125,7 +127,7 @@ class BrokerRole:
         loader.install(self.replication.throttles)
         for each in self._brokers:
             loader.install(each)
-        loader.install(CoordinatorPublisher(broker.groups, broker.transactions))
+        loader.install(CoordinatorPublisher(broker.groups, broker.transactions, broker.shares))
         loader.install(broker.replicas)
         coordinators.groups.use_authorizer(broker.authorizer)
         coordinators.startup()
@@ -204,7 +206,9 @@ class BrokerRole:
         self.replication.close()
         broker.transactions.shutdown()
         broker.groups.shutdown()
+        broker.shares.shutdown()
         self._brokers.close()
+        await broker.share_persister.close()
         await broker.producer_ids.close()
         self._channels.close()
         await broker.topic_creation.close()

@@ -14,16 +14,19 @@ from odradek.broker.coordinator.markers import MarkerWriter
 from odradek.broker.coordinator.membership import RemoteMembership
 from odradek.broker.coordinator.producer_ids import ProducerIds
 from odradek.broker.coordinator.replicas import ReplicaTopic
+from odradek.broker.coordinator.share_coordinator import ShareCoordinator
+from odradek.broker.coordinator.share_persister import SharePersister
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.coordinator.verification import Verification
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
-from odradek.model.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from odradek.model.topic_name import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from odradek.network.client import NodeClient
 from odradek.network.client_machine import ClientSettings
 
@@ -33,6 +36,7 @@ class CoordinatorChannels(NamedTuple):
 
     markers: BrokerChannels
     membership: BrokerChannels
+    share_state: BrokerChannels
 
     def close(self) -> None:
         """Close the connections; requests that wait fail."""
@@ -57,7 +61,9 @@ def channels_to_brokers(
             request_timeout_ms=config.request_timeout_ms,
         )
 
-    return CoordinatorChannels(channels("txn-marker-sender"), channels("add-partitions-to-txn"))
+    return CoordinatorChannels(
+        channels("txn-marker-sender"), channels("add-partitions-to-txn"), channels("share-persister")
+    )
 
 
 class Coordinators(NamedTuple):
@@ -68,16 +74,20 @@ class Coordinators(NamedTuple):
     markers: MarkerWriter
     transactions: TransactionCoordinator
     verification: Verification
+    shares: ShareCoordinator
+    share_persister: SharePersister
 
     def listen(self, replicas: ReplicaManager) -> None:
         """Register the coordinators as listeners of leader elections."""
         replicas.leadership_listeners[OFFSETS_TOPIC] = self.groups
         replicas.leadership_listeners[TRANSACTION_TOPIC] = self.transactions
+        replicas.leadership_listeners[SHARE_STATE_TOPIC] = self.shares
 
     def startup(self) -> None:
         """Begin to accept requests."""
         self.groups.startup()
         self.transactions.startup()
+        self.shares.startup()
 
 
 def compose(
@@ -87,6 +97,7 @@ def compose(
     random_bytes: RandomBytes,
     replicas: ReplicaManager,
     controller: ControllerChannel,
+    topic_creation: TopicCreation,
     channels: CoordinatorChannels,
     broker_epoch: Callable[[], int],
     loop: asyncio.AbstractEventLoop,
@@ -121,4 +132,12 @@ def compose(
     )
     remote = RemoteMembership(config.node_id, channels.membership, loop)
     verification = Verification(transactions, remote, current_config, clock)
-    return Coordinators(groups, producer_ids, markers, transactions, verification)
+    shares = ShareCoordinator(
+        config, clock, ReplicaTopic(replicas, SHARE_STATE_TOPIC), loop, executor, on_loaded
+    )
+    persister = SharePersister(
+        config.node_id, shares, channels.share_state, topic_creation, random_bytes, loop
+    )
+    return Coordinators(
+        groups, producer_ids, markers, transactions, verification, shares, persister
+    )

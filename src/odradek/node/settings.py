@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from odradek.broker.broker import Broker
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
+from odradek.broker.coordinator.share_coordinator import ShareCoordinator
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.config.alter import setting_of
@@ -91,6 +92,7 @@ class SettingsPublisher:
         self._broker.logs.update_all_configs(config)
         self._broker.groups.update_config(config)
         self._broker.transactions.update_config(config)
+        self._broker.shares.update_config(config)
         for on_config in self._listeners:
             on_config(config)
 
@@ -128,7 +130,9 @@ class CoordinatorPublisher:
     Install it before the replicas, which notify the coordinators of elections.
     """
 
-    def __init__(self, *coordinators: GroupCoordinator | TransactionCoordinator) -> None:
+    def __init__(
+        self, *coordinators: GroupCoordinator | TransactionCoordinator | ShareCoordinator
+    ) -> None:
         self._coordinators = coordinators
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:

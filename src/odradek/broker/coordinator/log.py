@@ -58,6 +58,14 @@ class CoordinatorPartition(Protocol):
         """
         ...
 
+    def delete_records_before(self, offset: int) -> None:
+        """Raise the log start offset to `offset`, which must be committed.
+
+        Raises:
+            ApiError: this broker does not lead the partition, or `offset` is not committed.
+        """
+        ...
+
     async def read(self, offset: int, max_bytes: int) -> Buffer:
         """Read complete batches from `offset` on; the result is empty at the end of the log.
 

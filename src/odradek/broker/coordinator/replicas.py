@@ -85,6 +85,15 @@ class ReplicaPartition:
         partition.on_appended(size)
         return log.log_end_offset
 
+    def delete_records_before(self, offset: int) -> None:
+        """Raise the log start offset. Followers delete their records with their next fetches.
+
+        Raises:
+            ApiError: this broker does not lead the partition, or `offset` is not committed.
+        """
+        self._partition.check_leader()
+        self._partition.log.delete_records_before(offset)
+
     async def read(self, offset: int, max_bytes: int) -> Buffer:
         """Read complete batches in a thread; the result is empty at the end of the log.
 

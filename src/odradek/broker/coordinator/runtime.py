@@ -84,6 +84,10 @@ class CoordinatorRuntime(Generic[MachineT]):
         """Return the active shards."""
         return [each for each in self._shards.values() if each.state is ShardState.ACTIVE]
 
+    def partitions(self) -> list[int]:
+        """Return the partitions that this broker leads, loaded or not."""
+        return list(self._epochs)
+
     @property
     def is_loading(self) -> bool:
         """Whether a partition is being loaded."""

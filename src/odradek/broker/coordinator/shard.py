@@ -130,6 +130,14 @@ class Shard(Generic[MachineT]):
         """Return the response, or a future if it may depend on records that are not committed."""
         return self._take(CoordinatorResult((), response))
 
+    def delete_records_before(self, offset: int) -> None:
+        """Delete records that are no longer needed to load the state machine.
+
+        Raises:
+            ApiError: see `CoordinatorPartition.delete_records_before`.
+        """
+        self._partition.delete_records_before(offset)
+
     def write_in_transaction(
         self,
         producer_id: int,

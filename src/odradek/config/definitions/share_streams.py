@@ -48,12 +48,18 @@ group.share.max.share.sessions  int  = 2000  >=1  medium
     Maximum number of share sessions.
 group.share.persister.class.name  string  = org.apache.kafka.server.share.persister.DefaultStatePersister  medium  internal
     Java class that stores the share state.
+
+[accepted: coordinators run on the node's event loop]
 share.coordinator.threads  int  = 1  >=1  medium
     Number of threads of the share coordinator.
+
+[accepted: records are written without delay]
 share.coordinator.append.linger.ms  int  = -1  >=-1  medium
     How long the share coordinator's records wait for other records. -1 means an adaptive time.
 share.coordinator.cached.buffer.max.bytes  int  = 1048588  >=524288  medium  cluster-wide
     Maximum size of a write buffer that the share coordinator keeps.
+
+[honoured]
 share.coordinator.load.buffer.size  int  = 5242880  >=1  high
     Number of bytes that are read at once when share state is loaded.
 share.coordinator.write.timeout.ms  int  = 5000  >=1  high
@@ -70,8 +76,6 @@ share.coordinator.state.topic.compression.codec  int  = 0  high
     Codec of batches in `__share_group_state`.
 share.coordinator.state.topic.prune.interval.ms  int  = 300000  >=1  low  internal
     How often unnecessary records are deleted from `__share_group_state`.
-
-[accepted: share groups are not served yet, and Apache Kafka's own configuration files have the setting]
 share.coordinator.state.topic.replication.factor  short  = 3  >=1  high
     Replication factor of `__share_group_state`.
 share.coordinator.state.topic.min.isr  short  = 2  >=1  high
