@@ -9,7 +9,7 @@ from compat.lab.toolchain import Missing
 from tests.coordinator.support import LED, topic_id
 from tests.group import java_oracle
 
-from odradek.core.group.consumer.topics import topic_hash, xxh3
+from odradek.core.group.modern.topics import topic_hash, xxh3
 from odradek.core.metadata.image import BrokerRegistration, ClusterImage, TopicImage
 
 LENGTHS = (0, 1, 3, 4, 8, 9, 16, 17, 64, 128, 129, 240, 241, 256, 1024, 1025, 5000)

@@ -135,6 +135,11 @@ class BrokerConfig(View):
     group_consumer_assignment_interval_ms: int
     group_consumer_min_assignment_interval_ms: int
     group_consumer_max_assignment_interval_ms: int
+    group_share_session_timeout_ms: int
+    group_share_heartbeat_interval_ms: int
+    group_share_assignment_interval_ms: int
+    group_share_max_size: int
+    group_share_initialize_retry_interval_ms: int
 
     share_coordinator_load_buffer_size: int
     share_coordinator_write_timeout_ms: int

@@ -26,6 +26,9 @@ class GroupConfig(View):
     consumer_session_timeout_ms: int
     consumer_heartbeat_interval_ms: int
     consumer_assignment_interval_ms: int
+    share_session_timeout_ms: int
+    share_heartbeat_interval_ms: int
+    share_assignment_interval_ms: int
 
     def __init__(self, overrides: Mapping[str, str], layers: BrokerLayers) -> None:
         self._fill(_NAMES, lambda name: bounded_group_value(name, overrides, layers))

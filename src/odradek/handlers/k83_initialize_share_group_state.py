@@ -15,8 +15,12 @@ from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.share_apis import INITIALIZE
 from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.handler import Handler
-from odradek.wire.generated.initialize_share_group_state_request import InitializeShareGroupStateRequest
-from odradek.wire.generated.initialize_share_group_state_response import InitializeShareGroupStateResponse
+from odradek.wire.generated.initialize_share_group_state_request import (
+    InitializeShareGroupStateRequest,
+)
+from odradek.wire.generated.initialize_share_group_state_response import (
+    InitializeShareGroupStateResponse,
+)
 
 
 def handle(

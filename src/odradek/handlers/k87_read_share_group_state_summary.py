@@ -15,8 +15,12 @@ from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.share_apis import READ_SUMMARY
 from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.handler import Handler
-from odradek.wire.generated.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
-from odradek.wire.generated.read_share_group_state_summary_response import ReadShareGroupStateSummaryResponse
+from odradek.wire.generated.read_share_group_state_summary_request import (
+    ReadShareGroupStateSummaryRequest,
+)
+from odradek.wire.generated.read_share_group_state_summary_response import (
+    ReadShareGroupStateSummaryResponse,
+)
 
 
 def handle(

@@ -62,7 +62,9 @@ def channels_to_brokers(
         )
 
     return CoordinatorChannels(
-        channels("txn-marker-sender"), channels("add-partitions-to-txn"), channels("share-persister")
+        channels("txn-marker-sender"),
+        channels("add-partitions-to-txn"),
+        channels("share-persister"),
     )
 
 

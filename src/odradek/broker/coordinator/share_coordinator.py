@@ -19,8 +19,8 @@ from typing import Any, Final
 from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.coordinator import Coordinator
 from odradek.broker.coordinator.log import CoordinatorTopic
-from odradek.broker.coordinator.share_apis import ShareStateApi
 from odradek.broker.coordinator.shard import Shard
+from odradek.broker.coordinator.share_apis import ShareStateApi
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
@@ -93,9 +93,7 @@ class ShareCoordinator(Coordinator[ShareCoordinatorMachine]):
         super().on_metadata(delta, image)
         deleted: Collection[bytes] = {topic_id for topic_id, _ in delta.topics.deleted}
         if deleted:
-            self.runtime.write_all(
-                _log_failure, lambda machine: machine.on_topics_deleted(deleted)
-            )
+            self.runtime.write_all(_log_failure, lambda machine: machine.on_topics_deleted(deleted))
 
     # -- operations ---------------------------------------------------------------------------
 
@@ -194,4 +192,3 @@ def _log_failure(error: ApiError) -> None:
 
 def _note(key: str, text: str) -> None:
     log.debug("share partition %s: %s", key, text)
-

@@ -259,7 +259,9 @@ class SharePersister:
         queue = self._queues[broker_id]
         try:
             while queue:
-                first, sent, left = queue[0], [], []
+                first = queue[0]
+                sent: list[_Operation] = []
+                left: list[_Operation] = []
                 for each in queue:
                     is_same = each.api is first.api and each.key.group_id == first.key.group_id
                     (sent if is_same else left).append(each)

@@ -22,6 +22,7 @@ class GroupType(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
 
 
 Visible = Callable[[Collection[str]], Collection[str]]
@@ -112,6 +113,11 @@ class Group(ABC):
     @abstractmethod
     def cancel_timers(self, timers: TimerTable) -> None:
         """Cancel the timers of the group."""
+
+    @property
+    def expires(self) -> bool:
+        """Whether the group is deleted when it is empty and has no offsets."""
+        return True
 
     @abstractmethod
     def offset_expiry_base(self) -> ExpiryBase | None:

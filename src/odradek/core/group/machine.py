@@ -20,12 +20,17 @@ from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.protocol import ConsumerProtocol
 from odradek.core.group.group import GroupType, Requester
 from odradek.core.group.listing import Listing
+from odradek.core.group.modern.group import ModernGroup
+from odradek.core.group.modern.topics import Topics
 from odradek.core.group.offsets.commit import Commit
 from odradek.core.group.offsets.deletion import Deletion
 from odradek.core.group.offsets.fetch import Fetch
 from odradek.core.group.offsets.quick_commits import QuickCommits
 from odradek.core.group.offsets.store import CommittedOffset, OffsetStore, PartitionOffsets
 from odradek.core.group.records import MESSAGES
+from odradek.core.group.share.group import STATES as SHARE_STATES
+from odradek.core.group.share.group import ShareGroup
+from odradek.core.group.share.protocol import ShareProtocol
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
@@ -70,7 +75,9 @@ class GroupMachine:
         self._join = Join(state, self.rebalance)
         self._sync = Sync(state, self.rebalance)
         self._presence = Presence(state, self.rebalance)
-        self._consumer = ConsumerProtocol(state, self.rebalance)
+        self._topics = Topics(state)
+        self._consumer = ConsumerProtocol(state, self._topics, self.rebalance)
+        self.share = ShareProtocol(state, self._topics)
         self._quick = QuickCommits(self._place)
         self.quick_replay: QuickReplay | None = self._quick.take
         self.consumer_heartbeat = self._consumer.heartbeat
@@ -83,6 +90,7 @@ class GroupMachine:
             1: self._replay_offset_commit,
             2: self._replay_group_metadata,
         }
+        self._modern_replay = {**self._consumer.replay.by_kind, **self.share.replay.by_kind}
 
     # -- members ------------------------------------------------------------------------------
 
@@ -96,6 +104,9 @@ class GroupMachine:
                 groups, see `Join.join`.
         """
         group = self.state.groups.get(request.group_id)
+        if isinstance(group, ShareGroup):
+            self.effects.answer(ticket, join_failed(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""))
+            return NOTHING
         if not isinstance(group, ConsumerGroup):
             return self._join.join(request, requester, ticket)
         if group.members:
@@ -160,7 +171,9 @@ class GroupMachine:
                     self.rebalance.expect_heartbeat(group, member)
                 if len(group.members) > self.state.config.group_max_size:
                     self.rebalance.prepare(group, "the group is larger than group.max.size")
+        self._topics.on_loaded()
         self._consumer.on_loaded()
+        self.share.on_loaded()
         self.deletion.schedule_expiry()
 
     def on_unloaded(self) -> None:
@@ -176,7 +189,14 @@ class GroupMachine:
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `CoordinatorMachine`."""
         self.state.update_image(image)
-        self._consumer.on_metadata(delta, image)
+        groups = [each for each in self.state.groups.values() if isinstance(each, ModernGroup)]
+        if not groups:  # most partitions have no such group, so skip the loop over all topics
+            self._topics.forget()
+            return
+        changed = self._topics.on_metadata(delta, image)
+        for group in groups:  # a group that subscribes to a changed topic checks it later
+            if not changed.isdisjoint(group.topic_counts):
+                group.request_metadata_refresh()
 
     def on_topics_deleted(self, deleted: Iterable[tuple[bytes, str]]) -> CoordinatorResult[None]:
         """Delete the offsets of deleted topics. `deleted` has the id and the name of each topic."""
@@ -190,9 +210,9 @@ class GroupMachine:
         """See `CoordinatorMachine`."""
         kind = record.key.API_KEY
         assert kind is not None
-        of_consumer_group = self._consumer.replay.by_kind.get(kind)
-        if of_consumer_group is not None:
-            of_consumer_group(record.key, record.value)
+        of_modern_group = self._modern_replay.get(kind)
+        if of_modern_group is not None:
+            of_modern_group(record.key, record.value)
         else:
             self._replay[kind](offset, producer_id, record.key, record.value)
 
@@ -273,6 +293,7 @@ class GroupMachine:
         """Return the number of groups by type and state."""
         counts = dict.fromkeys(((GroupType.CLASSIC, each.value) for each in ClassicState), 0)
         counts |= dict.fromkeys(((GroupType.CONSUMER, each) for each in CONSUMER_STATES), 0)
+        counts |= dict.fromkeys(((GroupType.SHARE, each) for each in SHARE_STATES), 0)
         for group in self.state.groups.values():
             counts[group.type, group.state_name] += 1
         return counts

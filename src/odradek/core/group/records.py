@@ -27,10 +27,16 @@ TYPES = {
     6: "ConsumerGroupTargetAssignmentMetadata",
     7: "ConsumerGroupTargetAssignmentMember",
     8: "ConsumerGroupCurrentMemberAssignment",
+    10: "ShareGroupMemberMetadata",
+    11: "ShareGroupMetadata",
+    12: "ShareGroupTargetAssignmentMetadata",
+    13: "ShareGroupTargetAssignmentMember",
+    14: "ShareGroupCurrentMemberAssignment",
+    15: "ShareGroupStatePartitionMetadata",
     16: "ConsumerGroupRegularExpression",
 }
-"""The supported record types. Other records, for example of share groups, are ignored and stay in
-the log."""
+"""The supported record types. Other records, for example of Streams groups, are ignored and stay
+in the log."""
 
 
 def _messages() -> KeyMessages:

@@ -162,7 +162,9 @@ class ShareCoordinatorMachine:
             return _failed(Written, key, *error)
         assert state is not None
         changes = [
-            StateBatch(each.first_offset, each.last_offset, each.delivery_count, each.delivery_state)
+            StateBatch(
+                each.first_offset, each.last_offset, each.delivery_count, each.delivery_state
+            )
             for each in asked.state_batches
         ]
         record = self._change(
@@ -175,7 +177,9 @@ class ShareCoordinatorMachine:
         )
         return CoordinatorResult((record,), Written(partition=key.partition))
 
-    def read_summary(self, key: SharePartitionKey, asked: Summarizing) -> CoordinatorResult[Summary]:
+    def read_summary(
+        self, key: SharePartitionKey, asked: Summarizing
+    ) -> CoordinatorResult[Summary]:
         """Return the start offset and the epochs of a share partition (key 87)."""
         error = self._refusal(key, None)
         if error is not None:
@@ -349,7 +353,5 @@ class ShareCoordinatorMachine:
 def _failed(
     kind: type[ResultT], key: SharePartitionKey, code: ErrorCode, message: str | None
 ) -> CoordinatorResult[ResultT]:
-    result = kind(
-        partition=key.partition, error_code=code, error_message=message or code.message
-    )
+    result = kind(partition=key.partition, error_code=code, error_message=message or code.message)
     return CoordinatorResult(NO_RECORDS, result)

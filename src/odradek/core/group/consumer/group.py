@@ -9,25 +9,11 @@ from odradek.core.coordinator.placement import java_hash
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.timers import TimerTable
 from odradek.core.group.consumer import keys, records
-from odradek.core.group.consumer.member import (
-    NO_ASSIGNMENT,
-    Assignment,
-    ConsumerMember,
-    HeldPartitions,
-    MemberState,
-)
-from odradek.core.group.consumer.subscriptions import (
-    UNRESOLVED,
-    ResolvedRegex,
-    TopicCount,
-    adjust_all,
-    adjusted,
-)
+from odradek.core.group.consumer.member import ConsumerMember, HeldPartitions, MemberState
 from odradek.core.group.group import (
     CONSUMER_PROTOCOL_TYPE,
     Committer,
     ExpiryBase,
-    Group,
     GroupType,
     ValidatePartition,
 )
@@ -37,8 +23,15 @@ from odradek.core.group.java_order import (
     JavaHashTable,
     java_set_order,
     roomy_capacity,
-    timeline_capacity,
     timeline_order,
+)
+from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
+from odradek.core.group.modern.group import ModernGroup
+from odradek.core.group.modern.subscriptions import (
+    UNRESOLVED,
+    ResolvedRegex,
+    TopicCount,
+    adjust_all,
 )
 from odradek.core.group.offsets.store import since_commit
 from odradek.model.errors import ApiError, ErrorCode
@@ -50,7 +43,7 @@ NO_OWNER = -1
 STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
 
 
-class ConsumerGroup(Group):
+class ConsumerGroup(ModernGroup[ConsumerMember]):
     """One group. Its members and target assignments change only by the replay of records.
 
     The conversion of a classic group creates a temporary group with a separate journal, which is
@@ -60,23 +53,9 @@ class ConsumerGroup(Group):
     type = GroupType.CONSUMER
 
     def __init__(self, group_id: str, journal: Journal) -> None:
-        self.group_id = group_id
-        self._journal = journal
-        self.group_epoch = 1
-        """Increased by one whenever the target assignment must be computed again."""
-        self.metadata_hash = 0
-        """The hash of the subscribed topics' metadata (ids, names, partitions, racks)."""
-        self.assignment_epoch = 1
-        """The group epoch for which the target assignment was computed."""
-        self.assignment_timestamp_ms = 0
-        self.members: dict[str, ConsumerMember] = {}
-        self.member_slots = TIMELINE_CAPACITY_MIN
-        """The number of slots of Apache Kafka's member table, which never shrinks. It determines
-        the order of the members."""
+        super().__init__(group_id, journal)
         self.static_members: dict[str, str] = {}
         """Member id by instance id."""
-        self.targets: dict[str, Assignment] = {}
-        self.topic_counts: dict[str, TopicCount] = {}
         self.regex_counts: dict[str, int] = {}
         """Number of members that subscribe to each pattern."""
         self.resolved_regexes: dict[str, ResolvedRegex] = {}
@@ -88,8 +67,6 @@ class ConsumerGroup(Group):
         self.has_partition_metadata = False
         """Whether the log has a record from before Kafka 4.1 that must be removed."""
         self._owner_epochs: dict[bytes, dict[int, int]] = {}
-        self._metadata_deadline_ms = 0
-        self._metadata_deadline_epoch = 0
 
     # -- methods of `Group` ---------------------------------------------------------------------
 
@@ -108,11 +85,6 @@ class ConsumerGroup(Group):
     def protocol_type_name(self) -> str:
         """See `Group`."""
         return CONSUMER_PROTOCOL_TYPE
-
-    @property
-    def is_empty(self) -> bool:
-        """See `Group`."""
-        return not self.members
 
     def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
         """See `Group`.
@@ -158,15 +130,6 @@ class ConsumerGroup(Group):
     def validate_offset_delete(self) -> None:
         """See `Group`. This is always allowed."""
 
-    def validate_delete(self) -> None:
-        """See `Group`."""
-        if self.members:
-            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
-
-    def is_subscribed_to(self, topic: str) -> bool:
-        """See `Group`."""
-        return topic in self.topic_counts
-
     def tombstones(self) -> list[CoordinatorRecord]:
         """See `Group`."""
         return records.group_tombstones(self.group_id, self.members, self.resolved_regexes)
@@ -182,28 +145,10 @@ class ConsumerGroup(Group):
 
     # -- queries --------------------------------------------------------------------------------
 
-    def member(self, member_id: str) -> ConsumerMember:
-        """Return the member with this id.
-
-        Raises:
-            ApiError: UNKNOWN_MEMBER_ID.
-        """
-        member = self.members.get(member_id)
-        if member is None:
-            raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                f"Member {member_id} is not a member of group {self.group_id}.",
-            )
-        return member
-
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """Return the member with this instance id; None if it does not exist."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
-
-    def target(self, member_id: str) -> Assignment:
-        """Return the target assignment of a member."""
-        return self.targets.get(member_id, NO_ASSIGNMENT)
 
     def target_of(self, member: ConsumerMember) -> Assignment:
         """Return the target assignment of a member.
@@ -338,60 +283,17 @@ class ConsumerGroup(Group):
     def _assignors_in_order(self) -> list[str]:
         return timeline_order(self.assignor_counts, TIMELINE_CAPACITY_MIN)
 
-    # -- metadata -------------------------------------------------------------------------------
-
-    def refresh_metadata_at(self, deadline_ms: int, group_epoch: int) -> None:
-        """Set the time of the next check of the topics' metadata, and the epoch of this check."""
-        self._metadata_deadline_ms = deadline_ms
-        self._metadata_deadline_epoch = group_epoch
-
-    def request_metadata_refresh(self) -> None:
-        """Check the subscribed topics at the next heartbeat, because their metadata has changed."""
-        self.refresh_metadata_at(0, 0)
-
-    def has_stale_metadata(self, now_ms: int) -> bool:
-        """Return whether the topics' metadata must be checked."""
-        return (
-            now_ms >= self._metadata_deadline_ms or self.group_epoch < self._metadata_deadline_epoch
-        )
-
     # -- replay ---------------------------------------------------------------------------------
-
-    def set_epoch(self, group_epoch: int, metadata_hash: int) -> None:
-        """Set the group epoch and the metadata hash."""
-        self._journal.assign(self, "group_epoch", group_epoch)
-        self._journal.assign(self, "metadata_hash", metadata_hash)
-
-    def set_assignment_epoch(self, epoch: int, timestamp_ms: int) -> None:
-        """Set the epoch and the time of the target assignment. The epoch is -1 without a target."""
-        self._journal.assign(self, "assignment_epoch", epoch)
-        self._journal.assign(self, "assignment_timestamp_ms", timestamp_ms)
 
     def set_has_partition_metadata(self, has: bool) -> None:
         """Set whether the log has a record from before Kafka 4.1."""
         self._journal.assign(self, "has_partition_metadata", has)
 
-    def set_target(self, member_id: str, target: Assignment) -> None:
-        """Set the target assignment of a member."""
-        self._journal.put(self.targets, member_id, target)
-
-    def remove_target(self, member_id: str) -> None:
-        """Remove the target assignment of a member."""
-        self._journal.remove(self.targets, member_id)
-
     def update_member(self, member: ConsumerMember) -> None:
         """Add or replace a member."""
-        slots = timeline_capacity(self.member_slots, len(self.members))
-        if slots != self.member_slots:
-            self._journal.assign(self, "member_slots", slots)
-        before = self._journal.put(self.members, member.member_id, member)
+        before = self._put_member(member)
         self._count(before, -1)
         self._count(member, 1)
-        if before is None:
-            self._count_topics(member.topic_names, names=1)
-        elif before.topic_names != member.topic_names:
-            self._count_topics(before.topic_names, names=-1)
-            self._count_topics(member.topic_names, names=1)
         if before is not None:
             self._release(before.assigned, before.member_epoch)
             self._release(before.pending_revocation, before.member_epoch)
@@ -402,11 +304,10 @@ class ConsumerGroup(Group):
 
     def remove_member(self, member_id: str) -> None:
         """Remove a member."""
-        member = self._journal.remove(self.members, member_id)
+        member = self._drop_member(member_id)
         if member is None:
             return
         self._count(member, -1)
-        self._count_topics(member.topic_names, names=-1)
         self._release(member.assigned, member.member_epoch)
         self._release(member.pending_revocation, member.member_epoch)
         if member.instance_id is not None:
@@ -433,14 +334,6 @@ class ConsumerGroup(Group):
             self._journal.assign(self, "classic_member_count", count)
             for protocol in member.classic_protocols:
                 self._adjust(self.classic_protocol_counts, protocol.name, step)
-
-    def _count_topics(self, topics: Iterable[str], names: int = 0, regexes: int = 0) -> None:
-        for topic in topics:
-            count = adjusted(self.topic_counts.get(topic), names, regexes)
-            if count is None:
-                self._journal.remove(self.topic_counts, topic)
-            else:
-                self._journal.put(self.topic_counts, topic, count)
 
     def _adjust(self, counts: dict[str, int], name: str, step: int) -> None:
         count = counts.get(name, 0) + step

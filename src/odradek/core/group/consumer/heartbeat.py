@@ -10,15 +10,10 @@ from odradek.core.group.consumer.assignors import configured_assignors
 from odradek.core.group.consumer.decider import Decider
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.joining import check_epoch
-from odradek.core.group.consumer.member import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    ConsumerMember,
-    HeldPartitions,
-)
+from odradek.core.group.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, HeldPartitions
 from odradek.core.group.consumer.settings import heartbeat_interval_ms
 from odradek.core.group.group import Requester
+from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest

@@ -12,12 +12,13 @@ from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.group.consumer import records
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.leaving import static_owner
-from odradek.core.group.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ConsumerMember
+from odradek.core.group.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from odradek.core.group.consumer.patterns import Patterns, RegexChange
 from odradek.core.group.consumer.reconcile import OwnedTopic
-from odradek.core.group.consumer.subscriptions import is_homogeneous
-from odradek.core.group.consumer.topics import Topics
 from odradek.core.group.group import GroupType, Visible
+from odradek.core.group.modern.assignment import JOIN_EPOCH
+from odradek.core.group.modern.subscriptions import is_homogeneous
+from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 

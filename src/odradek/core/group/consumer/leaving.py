@@ -11,7 +11,7 @@ from odradek.core.group.consumer import keys, records
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
 from odradek.core.group.consumer.migration import Migration
-from odradek.core.group.consumer.topics import Topics
+from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from odradek.core.group.modern.assignment import JOIN_EPOCH, Assignment
 from odradek.wire.generated.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,
     TopicPartitions,
@@ -17,23 +17,12 @@ from odradek.wire.generated.consumer_group_member_metadata_value import (
     ConsumerGroupMemberMetadataValue,
 )
 
-JOIN_EPOCH = 0
-"""In a heartbeat: the member joins. A fenced member uses this epoch to join again."""
-LEAVE_EPOCH = -1
-"""In a heartbeat: the member leaves."""
 STATIC_LEAVE_EPOCH = -2
 """In a heartbeat: a static member leaves temporarily."""
 
-Assignment = Mapping[bytes, AbstractSet[int]]
-"""Partitions by topic id. Every topic has at least one partition.
-
-In a target assignment, the topics and partitions are in the order of its record, because the
-results of Apache Kafka's assignors depend on this order (see `java_order`).
-"""
 HeldPartitions = Mapping[bytes, Mapping[int, int]]
 """Topic id -> partition -> the epoch in which the partition was assigned to the member."""
 
-NO_ASSIGNMENT: Assignment = {}
 NOTHING_HELD: HeldPartitions = {}
 
 
@@ -147,11 +136,6 @@ def _held(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
             epochs = [max(member_epoch, 0)] * len(topic.partitions)
         held[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
     return held
-
-
-def ordered_set(partitions: Iterable[int]) -> AbstractSet[int]:
-    """Return a set that keeps the insertion order."""
-    return dict.fromkeys(partitions).keys()
 
 
 def with_epoch(assignment: Assignment, epoch: int) -> HeldPartitions:

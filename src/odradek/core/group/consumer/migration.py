@@ -19,13 +19,7 @@ from odradek.core.group.classic.member import NO_ASSIGNMENT, ClassicMember
 from odradek.core.group.classic.rebalance import Rebalance
 from odradek.core.group.consumer import records
 from odradek.core.group.consumer.group import ConsumerGroup
-from odradek.core.group.consumer.member import (
-    Assignment,
-    ConsumerMember,
-    ordered_set,
-    with_epoch,
-)
-from odradek.core.group.consumer.topics import Topics
+from odradek.core.group.consumer.member import ConsumerMember, with_epoch
 from odradek.core.group.consumer_protocol import (
     MalformedSubscription,
     read_assignment,
@@ -34,6 +28,8 @@ from odradek.core.group.consumer_protocol import (
 )
 from odradek.core.group.group import CONSUMER_PROTOCOL_TYPE
 from odradek.core.group.java_order import timeline_order
+from odradek.core.group.modern.assignment import Assignment, ordered_set
+from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.consumer_group_member_metadata_value import (
@@ -83,6 +79,8 @@ class Migration:
                 return self._upgrade(group, log)
             log.extend(group.tombstones())
             group.cancel_timers(self._state.timers)
+        elif group is not None:
+            raise _not_found(f"Group {group_id} is not a consumer group.")
         return ConsumerGroup(group_id, self._state.journal)
 
     # -- upgrade --------------------------------------------------------------------------------

@@ -24,9 +24,9 @@ from odradek.core.group.consumer import records
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.member import ConsumerMember
 from odradek.core.group.consumer.regex import CostlyRegex, InvalidRegex, Regex
-from odradek.core.group.consumer.subscriptions import UNRESOLVED, adjust_all
-from odradek.core.group.consumer.topics import Topics
 from odradek.core.group.group import GroupType, Visible
+from odradek.core.group.modern.subscriptions import UNRESOLVED, adjust_all
+from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
 

@@ -16,7 +16,7 @@ from odradek.core.group.consumer.member import ConsumerMember, MemberState
 from odradek.core.group.consumer.reconcile import Owned, Reconciliation
 from odradek.core.group.consumer.settings import session_timeout_ms
 from odradek.core.group.consumer.targets import Target
-from odradek.core.group.consumer.topics import Topics
+from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 
 RETRY_MS = 500

@@ -13,10 +13,8 @@ from odradek.core.group.consumer.patterns import Patterns
 from odradek.core.group.consumer.progress import Progress
 from odradek.core.group.consumer.replay import Replay
 from odradek.core.group.consumer.targets import Targets
-from odradek.core.group.consumer.topics import Topics
+from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
-from odradek.core.metadata.delta import MetadataDelta
-from odradek.core.metadata.image import MetadataImage
 
 
 class ConsumerProtocol:
@@ -25,9 +23,9 @@ class ConsumerProtocol:
     `heartbeat` and `classic_members` process requests, `replay` applies records.
     """
 
-    def __init__(self, state: GroupState, rebalance: Rebalance) -> None:
+    def __init__(self, state: GroupState, topics: Topics, rebalance: Rebalance) -> None:
         self._state = state
-        self._topics = Topics(state)
+        self._topics = topics
         self.targets = Targets(state, self._topics)
         migration = Migration(state, self._topics, rebalance)
         leaving = Leaving(state, self._topics, migration)
@@ -40,21 +38,6 @@ class ConsumerProtocol:
 
     def on_loaded(self) -> None:
         """Start the members' session timeouts, because the log is loaded."""
-        self._topics.on_loaded()
         for group in self._state.groups.values():
             if isinstance(group, ConsumerGroup):
                 self._progress.on_loaded(group)
-
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Process a metadata change.
-
-        Groups that subscribe to a changed topic check the topic at the next heartbeat.
-        """
-        groups = [each for each in self._state.groups.values() if isinstance(each, ConsumerGroup)]
-        if not groups:  # most partitions have no consumer group, so skip the loop over all topics
-            self._topics.forget()
-            return
-        changed = self._topics.on_metadata(delta, image)
-        for group in groups:
-            if not changed.isdisjoint(group.topic_counts):
-                group.request_metadata_refresh()

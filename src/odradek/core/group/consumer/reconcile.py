@@ -9,12 +9,8 @@ from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from odradek.core.group.consumer.group import NO_OWNER, ConsumerGroup
-from odradek.core.group.consumer.member import (
-    Assignment,
-    ConsumerMember,
-    HeldPartitions,
-    MemberState,
-)
+from odradek.core.group.consumer.member import ConsumerMember, HeldPartitions, MemberState
+from odradek.core.group.modern.assignment import Assignment
 from odradek.model.errors import ApiError, ErrorCode
 
 STABLE = MemberState.STABLE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from odradek.core.coordinator.record import CoordinatorRecord
-from odradek.core.group.consumer.member import Assignment, ConsumerMember, HeldPartitions
+from odradek.core.group.consumer.member import ConsumerMember, HeldPartitions
+from odradek.core.group.modern.assignment import Assignment
 from odradek.wire.generated.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )

@@ -7,8 +7,9 @@ from typing import Any
 
 from odradek.core.group.classic.group import ClassicGroup
 from odradek.core.group.consumer.group import ConsumerGroup
-from odradek.core.group.consumer.member import LEAVE_EPOCH, ConsumerMember, ordered_set
-from odradek.core.group.consumer.subscriptions import ResolvedRegex
+from odradek.core.group.consumer.member import ConsumerMember
+from odradek.core.group.modern.assignment import LEAVE_EPOCH, ordered_set
+from odradek.core.group.modern.subscriptions import ResolvedRegex
 from odradek.core.group.state import GroupState
 from odradek.wire.generated.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,

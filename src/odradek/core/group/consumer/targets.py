@@ -13,10 +13,11 @@ from odradek.core.group.consumer.assignors import (
     configured_assignors,
 )
 from odradek.core.group.consumer.group import ConsumerGroup
-from odradek.core.group.consumer.member import NO_ASSIGNMENT, Assignment, ConsumerMember
+from odradek.core.group.consumer.member import ConsumerMember
 from odradek.core.group.consumer.settings import assignment_interval_ms
-from odradek.core.group.consumer.topics import Topics
 from odradek.core.group.java_order import java_hash_order, timeline_order
+from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
+from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 
 Target = tuple[int, Assignment]

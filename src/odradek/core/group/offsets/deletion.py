@@ -144,7 +144,8 @@ class Deletion:
                     records.append(offset_tombstone(group.group_id, topic, index))
                 else:
                     kept += 1
-        if kept == 0 and group.is_empty and group.group_id not in self._store.open:
+        is_unused = kept == 0 and group.is_empty and group.group_id not in self._store.open
+        if is_unused and group.expires:
             self._state.note(group.group_id, "deleted: it is empty and has no offsets")
             records.extend(group.tombstones())
             group.cancel_timers(self._state.timers)

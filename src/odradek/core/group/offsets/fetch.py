@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from odradek.core.group.offsets.store import INVALID_OFFSET, CommittedOffset, OffsetStore
+from collections.abc import Mapping
+
+from odradek.core.group.group import Group
+from odradek.core.group.offsets.store import (
+    INVALID_OFFSET,
+    CommittedOffset,
+    OffsetStore,
+    PartitionOffsets,
+)
 from odradek.core.group.state import GroupState
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.uuids import ZERO
 from odradek.wire.generated.offset_fetch_request import OffsetFetchRequestGroup
 from odradek.wire.generated.offset_fetch_response import (
@@ -38,10 +46,9 @@ class Fetch:
         group_id = request.group_id
         group = self._state.groups.get(group_id)
         if group is None:
-            topics: dict[str, dict[int, CommittedOffset]] = {}
+            topics: Mapping[str, PartitionOffsets] = {}
         else:
-            group.validate_offset_fetch(request.member_id, request.member_epoch)
-            topics = self._store.of_group(group_id)
+            topics = self._validated(group, request)
         response = OffsetFetchResponseGroup(group_id=group_id)
         unstable = self._store.open.get(group_id, {}) if require_stable else {}
         if request.topics is None:
@@ -75,6 +82,18 @@ class Fetch:
                 )
             )
         return response
+
+    def _validated(
+        self, group: Group, request: OffsetFetchRequestGroup
+    ) -> Mapping[str, PartitionOffsets]:
+        """Return the offsets of a group; empty if the group never has offsets."""
+        try:
+            group.validate_offset_fetch(request.member_id, request.member_epoch)
+        except ApiError as error:
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                return {}
+            raise
+        return self._store.of_group(group.group_id)
 
 
 def _is_of_another(committed: bytes, asked: bytes) -> bool:

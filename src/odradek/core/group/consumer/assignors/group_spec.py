@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from odradek.core.group.consumer.member import Assignment
+from odradek.core.group.modern.assignment import Assignment
 
 
 class MemberSpec(NamedTuple):

@@ -1,0 +1,96 @@
+"""Computes the target assignments of share groups when a group has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.group.java_order import (
+    java_hash_order,
+    java_set_order,
+    timeline_capacity,
+    timeline_order,
+)
+from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
+from odradek.core.group.modern.topics import Topics
+from odradek.core.group.share import records
+from odradek.core.group.share.assignor import NAME, GroupSpec, MemberSpec, assign
+from odradek.core.group.share.group import ShareGroup
+from odradek.core.group.share.member import ShareMember
+from odradek.core.group.share.settings import assignment_interval_ms
+from odradek.core.group.state import GroupState
+
+Target = tuple[int, Assignment]
+"""The epoch of the target assignment, and the member's part of the target assignment."""
+
+
+class ShareTargets:
+    """Computes target assignments, at most once per assignment interval for each group."""
+
+    def __init__(self, state: GroupState, topics: Topics) -> None:
+        self._state = state
+        self._topics = topics
+
+    def update(
+        self,
+        group: ShareGroup,
+        group_epoch: int,
+        after: ShareMember,
+        is_homogeneous: bool,
+        log: list[CoordinatorRecord],
+    ) -> Target:
+        """Return the target of the member `after`, which may be new.
+
+        If the group's target assignment is outdated, compute it again and append the records to
+        `log`.
+        """
+        if group.assignment_epoch >= group_epoch or not self._is_time(group):
+            return group.assignment_epoch, group.target(after.member_id)
+        members = self._specs(group, after)
+        wanted = set[bytes]().union(*(each.topic_ids for each in members.values()))
+        counts = self._topics.partition_counts(wanted)
+        states = group.state_partitions
+        initialized = {} if states is None else states.initialized
+        assignable = {topic_id: each.partitions for topic_id, each in initialized.items()}
+        targets = assign(GroupSpec(members, counts, assignable, is_homogeneous))
+        for member_id in members:
+            target = targets.get(member_id, NO_ASSIGNMENT)
+            if target != group.targets.get(member_id):
+                log.append(records.target_assignment(group.group_id, member_id, target))
+        now_ms = self._state.clock.now_ms()
+        log.append(records.target_epoch(group.group_id, group_epoch, now_ms))
+        self._state.note(
+            group.group_id, f"assignor {NAME} has computed targets of epoch {group_epoch}"
+        )
+        return group_epoch, targets.get(after.member_id, NO_ASSIGNMENT)
+
+    def _is_time(self, group: ShareGroup) -> bool:
+        """Return whether a new target may be computed.
+
+        The first target is computed immediately. Later targets are computed once per interval.
+        """
+        interval_ms = assignment_interval_ms(self._state, group.group_id)
+        if group.assignment_timestamp_ms == 0 or interval_ms == 0:
+            return True
+        return self._state.clock.now_ms() >= group.assignment_timestamp_ms + interval_ms
+
+    def _specs(self, group: ShareGroup, after: ShareMember) -> dict[str, MemberSpec]:
+        """Return all members, including `after`, in the order of Apache Kafka."""
+        members = {**group.members, after.member_id: after}
+        slots = group.member_slots
+        if after.member_id not in group.members:
+            slots = timeline_capacity(slots, len(group.members))
+        known: dict[frozenset[str], AbstractSet[bytes]] = {}
+
+        def topic_ids(names: frozenset[str]) -> AbstractSet[bytes]:
+            found = known.get(names)
+            if found is None:
+                found = known[names] = self._topics.ids_of(java_set_order(names))
+            return found
+
+        return {
+            member_id: MemberSpec(
+                topic_ids(members[member_id].topic_names), group.target(member_id)
+            )
+            for member_id in java_hash_order(timeline_order(members, slots))
+        }

@@ -1,0 +1,55 @@
+"""Combined batches do not overlap, and each offset has the state with the highest priority."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from tests.support.run_seed import seeds
+
+from odradek.core.share_coordinator.state_batches import StateBatch, combine
+
+
+def states(batches, start_offset):
+    """The highest (count, state) of each offset."""
+    found = {}
+    for first, last, *state in batches:
+        for offset in range(max(first, start_offset), last + 1):
+            found[offset] = max(found.get(offset, state), state)
+    return found
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_the_highest_state_wins(seed):
+    random = Random(seed)
+    for _ in range(100):
+        batches = [
+            StateBatch(
+                first := random.randrange(30),
+                first + random.randrange(10),
+                random.randint(1, 3),
+                random.choice((0, 2, 4)),
+            )
+            for _ in range(random.randrange(10))
+        ]
+        start_offset = random.choice((-1, 0, 7, 20))
+        cut = random.randrange(len(batches) + 1)
+        combined = combine(batches[:cut], batches[cut:], start_offset)
+        wanted = states(batches, start_offset)
+        assert states(combined, start_offset) == wanted, f"seed {seed}: {batches}"
+        assert sum(last - first + 1 for first, last, *_ in combined) == len(wanted)
+        assert combined == sorted(combined)
+
+
+def test_neighbours_with_the_same_state_are_joined():
+    assert combine([StateBatch(0, 4, 1, 2)], [StateBatch(5, 9, 1, 2)], -1) == [
+        StateBatch(0, 9, 1, 2)
+    ]
+
+
+def test_a_better_state_splits_a_batch():
+    assert combine([StateBatch(0, 9, 1, 0)], [StateBatch(3, 5, 2, 0)], -1) == [
+        StateBatch(0, 2, 1, 0),
+        StateBatch(3, 5, 2, 0),
+        StateBatch(6, 9, 1, 0),
+    ]
