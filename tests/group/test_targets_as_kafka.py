@@ -24,8 +24,8 @@ from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.member import ConsumerMember
 from odradek.core.group.consumer.replay import Replay
 from odradek.core.group.consumer.targets import Targets
-from odradek.core.group.modern.topics import Topics
 from odradek.core.group.java_order import DEFAULT_CAPACITY, hash_bucket, uuid_hash
+from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.image import MetadataImage, TopicImage, TopicsImage
 

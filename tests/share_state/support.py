@@ -52,9 +52,7 @@ class Coordinator(OnALoop):
     def start(self) -> None:
         self.epoch += 1
         config = BrokerConfig(BrokerLayers(self.settings))
-        self.shares = ShareCoordinator(
-            config, self.clock, self.topic, self.loop, InlineExecutor()
-        )
+        self.shares = ShareCoordinator(config, self.clock, self.topic, self.loop, InlineExecutor())
         self.see(self.image)
         self.shares.startup()
         for partition in range(PARTITIONS):

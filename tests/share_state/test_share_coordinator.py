@@ -9,6 +9,7 @@ from tests.coordinator.support import image_of, topic_id
 from tests.share_state.support import ORDERS, STOCK, TOPICS, UPDATES_MAX
 from tests.support.run_seed import seeds
 
+from odradek.broker.coordinator import share_apis
 from odradek.core.coordinator.record import decode
 from odradek.core.share_coordinator.key import SharePartitionKey, parse
 from odradek.core.share_coordinator.records import MESSAGES
@@ -17,7 +18,6 @@ from odradek.records.record import iterate_fields
 from odradek.wire.generated.share_snapshot_value import ShareSnapshotValue
 from odradek.wire.generated.share_update_value import ShareUpdateValue
 from odradek.wire.generated.write_share_group_state_request import WriteShareGroupStateRequest
-from odradek.broker.coordinator import share_apis
 
 PRUNE_MS = 5 * 60_000
 
@@ -147,7 +147,9 @@ def test_states_of_deleted_topics_are_deleted(coordinator):
 def test_a_request_without_a_group_or_partitions_gets_an_empty_response(coordinator, group_id):
     request = WriteShareGroupStateRequest(group_id=group_id)
     if group_id == "":
-        request = share_apis.WRITE.ask("", {ORDERS: share_apis.write_share_group_state_request.PartitionData()})
+        request = share_apis.WRITE.ask(
+            "", {ORDERS: share_apis.write_share_group_state_request.PartitionData()}
+        )
     assert coordinator.get(coordinator.shares.answer(share_apis.WRITE, request)).results == []
 
 
@@ -180,7 +182,7 @@ def test_random_operations_survive_restarts(make, seed):
         answers = []
         for each in (steady, restless):
             if move == "initialize":
-                answers.append(each.initialize(key, random_epoch := first % 4, start=first - 1))
+                answers.append(each.initialize(key, first % 4, start=first - 1))
             elif move == "write":
                 answers.append(
                     each.write(

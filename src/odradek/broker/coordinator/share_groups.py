@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from odradek.broker.coordinator.coordinator import settled
 from odradek.broker.coordinator.shard import Shard
+from odradek.broker.share.persister import Persister
 from odradek.core.group.group import Requester
 from odradek.core.group.machine import GroupMachine
 from odradek.core.group.share.heartbeat import Outcome, validate
@@ -35,8 +36,6 @@ from odradek.wire.generated.delete_share_group_offsets_response import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
-from odradek.wire.generated.delete_share_group_state_request import DeleteShareGroupStateRequest
-from odradek.wire.generated.delete_share_group_state_response import DeleteShareGroupStateResponse
 from odradek.wire.generated.describe_share_group_offsets_request import (
     DescribeShareGroupOffsetsRequestGroup,
 )
@@ -59,9 +58,6 @@ from odradek.wire.generated.read_share_group_state_summary_request import (
 from odradek.wire.generated.read_share_group_state_summary_response import (
     PartitionResult as Summary,
 )
-from odradek.wire.generated.read_share_group_state_summary_response import (
-    ReadShareGroupStateSummaryResponse,
-)
 from odradek.wire.generated.share_group_describe_response import DescribedGroup
 from odradek.wire.generated.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from odradek.wire.generated.share_group_heartbeat_response import ShareGroupHeartbeatResponse
@@ -70,28 +66,6 @@ log: Final = logging.getLogger("odradek.share")
 
 NO_OFFSET: Final = -1
 NO_LAG: Final = -1
-
-
-class GroupPersister(Protocol):
-    """The methods of `Persister` that the group coordinator uses."""
-
-    async def initialize(
-        self, request: InitializeShareGroupStateRequest, /
-    ) -> InitializeShareGroupStateResponse:
-        """See `Persister`."""
-        ...
-
-    async def delete(
-        self, request: DeleteShareGroupStateRequest, /
-    ) -> DeleteShareGroupStateResponse:
-        """See `Persister`."""
-        ...
-
-    async def read_summary(
-        self, request: ReadShareGroupStateSummaryRequest, /
-    ) -> ReadShareGroupStateSummaryResponse:
-        """See `Persister`."""
-        ...
 
 
 LatestOffsets = Callable[
@@ -106,7 +80,7 @@ class ShareGroups:
     def __init__(
         self,
         shard: Callable[[str], Shard[GroupMachine]],
-        persister: GroupPersister,
+        persister: Persister,
         latest_offsets: LatestOffsets,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
