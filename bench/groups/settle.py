@@ -25,8 +25,8 @@ from bench.groups.trial import (
     make_topics,
     wait_for_coordinators,
 )
-from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH
 from odradek.core.group.consumer_protocol import read_assignment, write_assignment
+from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
