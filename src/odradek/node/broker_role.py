@@ -14,7 +14,6 @@ from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.replica_manager import ReplicaManager
-from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
@@ -73,7 +72,6 @@ class BrokerRole:
             config, clock, network, random_bytes, replicas, channels, lambda: lifecycle.epoch
         )
         self._brokers = channels_to_brokers(config, network, random_bytes)
-        topic_creation = TopicCreation(channels.requests, lambda: dynamic.newest)
         coordinators = compose(
             config,
             lambda: dynamic.newest,
@@ -81,7 +79,6 @@ class BrokerRole:
             random_bytes,
             replicas,
             channels.requests,
-            topic_creation,
             self._brokers,
             lambda: lifecycle.epoch,
             loop,
@@ -98,7 +95,6 @@ class BrokerRole:
             config=config,
             metadata=metadata.cache,
             controller=channels.requests,
-            topic_creation=topic_creation,
             logs=storage.logs,
             replicas=replicas,
             fetch_sessions=_fetch_sessions(config, random_bytes),

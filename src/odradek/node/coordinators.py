@@ -71,6 +71,7 @@ def channels_to_brokers(
 class Coordinators(NamedTuple):
     """The coordinators and their helpers. The names are the names of `Broker`'s fields."""
 
+    topic_creation: TopicCreation
     groups: GroupCoordinator
     producer_ids: ProducerIds
     markers: MarkerWriter
@@ -99,7 +100,6 @@ def compose(
     random_bytes: RandomBytes,
     replicas: ReplicaManager,
     controller: ControllerChannel,
-    topic_creation: TopicCreation,
     channels: CoordinatorChannels,
     broker_epoch: Callable[[], int],
     loop: asyncio.AbstractEventLoop,
@@ -137,9 +137,17 @@ def compose(
     shares = ShareCoordinator(
         config, clock, ReplicaTopic(replicas, SHARE_STATE_TOPIC), loop, executor, on_loaded
     )
+    topic_creation = TopicCreation(controller, current_config)
     persister = SharePersister(
         config.node_id, shares, channels.share_state, topic_creation, random_bytes, loop
     )
     return Coordinators(
-        groups, producer_ids, markers, transactions, verification, shares, persister
+        topic_creation,
+        groups,
+        producer_ids,
+        markers,
+        transactions,
+        verification,
+        shares,
+        persister,
     )
