@@ -17,6 +17,7 @@ EXAMPLE = re.compile(r"^ *(odradek\b[^|#<>\n]*)(.*)$", re.MULTILINE)
 NOT_HERE = (
     "--port", "serve", "demo", "format", "completion", "bench",  # have tests of their own
     "--follow", "transaction abort", " log ", "cluster start",
+    "cluster add-broker", "cluster drain", "cluster remove",
 )  # fmt: skip
 TOPICS = ("flights", "orders", "users", "greetings", "a", "b")
 RECORDS = 1300

@@ -1,4 +1,4 @@
-"""`odradek cluster`: describe, api-versions. The module `cluster_start` has start."""
+"""`odradek cluster`: describe, api-versions. Modules `cluster_*` have the other commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import click
 
+from odradek.cli.cluster_add_broker import add_broker
+from odradek.cli.cluster_drain import drain, rebalance, remove
 from odradek.cli.cluster_start import start
+from odradek.cli.cluster_status import status
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
@@ -38,16 +41,18 @@ from odradek.wire.api import BY_KEY
 
 @click.group()
 def cluster() -> None:
-    """Show brokers, quorum, features and log directories; run a cluster on this machine.
+    """Show whether a cluster is well; add and remove brokers; run a cluster on this machine.
 
     \b
     Examples:
       odradek cluster start --nodes 3
+      odradek cluster status
       odradek cluster describe
     """
 
 
-cluster.add_command(start)
+for each in (start, status, add_broker, drain, remove, rebalance):
+    cluster.add_command(each)
 
 
 @dataclass(frozen=True, slots=True)

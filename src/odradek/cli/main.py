@@ -31,7 +31,7 @@ COMMANDS = {
         "List, describe and abort transactions.",
     ),
     "config": ("odradek.cli.config:config", "Show and change settings of topics, brokers, groups."),
-    "cluster": ("odradek.cli.cluster:cluster", "Show and run clusters: brokers, quorum, features."),
+    "cluster": ("odradek.cli.cluster:cluster", "Show, run, grow and shrink clusters."),
     "log": ("odradek.cli.log:log", "Show, check and repair the files of a data directory."),
     "bench": ("odradek.cli.bench:bench", "Measure the throughput and latency of a running broker."),
     "demo": ("odradek.cli.demo:demo", "Send real data through a broker and Spark."),

@@ -57,6 +57,7 @@ Examples:
   odradek
   odradek serve --port 0 --data /tmp/try
   odradek serve --config server.properties --override log.retention.hours=24
+  odradek serve --shards 4
 """
 )
 @click.option(
@@ -82,6 +83,12 @@ Examples:
     help="Port of the Prometheus metrics. The address is 127.0.0.1, unless "
     "odradek.metrics.host is set.  [default: off]",
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Run N nodes of one cluster, each in a process, to use more cores.",
+)
 def serve(
     port: int | None,
     host: str | None,
@@ -91,15 +98,17 @@ def serve(
     log_format: str | None,
     log_level: str | None,
     metrics_port: int | None,
+    shards: int | None,
 ) -> int:
     """Run a node: a broker for Kafka clients, a controller, or both (process.roles).
 
     Without options the node listens on port 9092 and stores its data in ~/.local/share/odradek.
     Ctrl-C shuts the node down cleanly.
-    """
-    from odradek.node.run import StartError, run
-    from odradek.telemetry.log_lines import configure_logging
 
+    A node serves its clients with one core. With --shards, N nodes share the work: node ids, ports and
+    metrics ports are consecutive, and each node has its own directory in the data directory. A
+    process that ends is started again.
+    """
     settings = read_settings(file)
     given = parse_pairs(overrides)
     given.update(_address(settings or {}, given, host, port))
@@ -112,6 +121,18 @@ def serve(
         "log.dirs": data,
     }
     given.update({name: str(value) for name, value in options.items() if value is not None})
+    if shards is not None:
+        from odradek.cli.shards import run_shards
+
+        return run_shards(shards, settings, given)
+    return _run(settings, given)
+
+
+def _run(settings: Mapping[str, str] | None, given: Mapping[str, str]) -> int:
+    """Run one node in this process."""
+    from odradek.node.run import StartError, run
+    from odradek.telemetry.log_lines import configure_logging
+
     loaded = load_node(settings, given)
     config = loaded.config
     configure_logging(

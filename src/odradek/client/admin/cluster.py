@@ -35,6 +35,8 @@ from odradek.wire.generated.describe_quorum_request import (
     TopicData,
 )
 from odradek.wire.generated.describe_quorum_response import DescribeQuorumResponse, ReplicaState
+from odradek.wire.generated.unregister_broker_request import UnregisterBrokerRequest
+from odradek.wire.generated.unregister_broker_response import UnregisterBrokerResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,15 @@ class QuorumReplica:
 
 
 @dataclass(frozen=True, slots=True)
+class VoterAddress:
+    """The address of a listener of a voter."""
+
+    id: int
+    listener: str
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
 class Quorum:
     """The controller quorum."""
 
@@ -117,6 +128,8 @@ class Quorum:
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
+    addresses: tuple[VoterAddress, ...] = ()
+    """The addresses of the voters. Apache Kafka before 3.9 does not report them."""
 
 
 def describe_quorum(cluster: Cluster) -> Quorum:
@@ -136,6 +149,11 @@ def describe_quorum(cluster: Cluster) -> Quorum:
         partition.high_watermark,
         tuple(map(_quorum_replica, partition.current_voters)),
         tuple(map(_quorum_replica, partition.observers)),
+        tuple(
+            VoterAddress(node.node_id, each.name, Address(each.host, each.port))
+            for node in response.nodes
+            for each in node.listeners
+        ),
     )
 
 
@@ -153,6 +171,19 @@ def _quorum_replica(state: ReplicaState) -> QuorumReplica:
         state.log_end_offset,
         state.last_fetch_timestamp,
         state.last_caught_up_timestamp,
+    )
+
+
+def unregister_broker(cluster: Cluster, broker_id: int) -> None:
+    """Remove a broker that has stopped from the cluster (KIP-631).
+
+    Raises:
+        ClientError: no response, or an error response.
+    """
+    cluster.ask_controller(
+        UnregisterBrokerRequest(broker_id=broker_id),
+        UnregisterBrokerResponse,
+        lambda answer: check(answer.error_code, answer.error_message, f"broker {broker_id}"),
     )
 
 

@@ -1,0 +1,89 @@
+"""Performs a plan of moves: a few partitions at a time, with progress, until Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+
+from odradek.cli.cluster_plans import Replicas
+from odradek.cli.output import note, plural
+from odradek.client.admin.reassignments import list_reassignments, reassign
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+from odradek.model.topic_partition import TopicPartition
+
+POLL_SECONDS = 0.2
+
+
+class Mover:
+    """Moves partitions. Ctrl-C cancels the moves that are in progress, and keeps the others."""
+
+    def __init__(
+        self, cluster: Cluster, moves: Mapping[TopicPartition, Replicas], at_once: int
+    ) -> None:
+        self._cluster = cluster
+        self._moves = moves
+        self._waiting = deque(moves)
+        self._active: set[TopicPartition] = set()
+        self._at_once = at_once
+        self._is_drawn = False
+        self.moved = 0
+        self.errors: list[ClientError] = []
+
+    def run(self) -> None:
+        """Move all partitions. `errors` has the partitions that the controller refuses.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C; the moves in progress are cancelled.
+            ClientError: the controller does not respond.
+        """
+        try:
+            while self._waiting or self._active:
+                self._begin()
+                self._look()
+                if self._active:
+                    time.sleep(POLL_SECONDS)
+        except KeyboardInterrupt:
+            self._cancel()
+            raise
+        finally:
+            if self._is_drawn:
+                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _begin(self) -> None:
+        """Begin as many moves as may be in progress."""
+        wanted: dict[TopicPartition, Replicas | None] = {}
+        while self._waiting and len(self._active) + len(wanted) < self._at_once:
+            key = self._waiting.popleft()
+            wanted[key] = self._moves[key]
+        for key, error in reassign(self._cluster, wanted).items():
+            if error is None:
+                self._active.add(key)
+            else:
+                self.errors.append(error)
+
+    def _look(self) -> None:
+        """Find out which moves are complete, and show the progress."""
+        if self._active:
+            done = self._active.difference(list_reassignments(self._cluster))
+            self._active -= done
+            self.moved += len(done)
+        if sys.stderr.isatty():
+            self._is_drawn = True
+            text = f"{self.moved} of {plural(len(self._moves), 'partition')} moved"
+            print(
+                f"\r{text}, {len(self._active)} in progress\x1b[K",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _cancel(self) -> None:
+        results = reassign(self._cluster, dict.fromkeys(self._active))
+        cancelled = sum(error is None for error in results.values())
+        note(
+            f"\nCancelled {plural(cancelled, 'move')} in progress; "
+            f"{plural(self.moved, 'partition')} moved, {len(self._waiting)} not begun."
+        )

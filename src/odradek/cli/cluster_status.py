@@ -1,0 +1,182 @@
+"""`odradek cluster status`: whether the cluster is well, and if not, why and what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import click
+
+from odradek.cli.cluster_health import Facts, Problem, Severity, diagnose
+from odradek.cli.options import cluster_options, connected, json_option
+from odradek.cli.output import Column, number, plural, print_json, print_table, styled
+from odradek.cli.values import now_ms, size_text
+from odradek.client.admin.cluster import (
+    LogDir,
+    Quorum,
+    describe_cluster,
+    describe_log_dirs,
+    describe_quorum,
+)
+from odradek.client.admin.configs import Resource, describe_configs
+from odradek.client.admin.reassignments import list_reassignments
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+from odradek.model.config_resource import ResourceType
+
+SHOWN_MAX = 5
+MIN_IN_SYNC = "min.insync.replicas"
+_VERDICTS = {
+    Severity.NOTE: ("The cluster is well.", "green"),
+    Severity.DEGRADED: ("The cluster serves everything, but it is not well.", "yellow"),
+    Severity.BROKEN: ("The cluster does not serve everything.", "red"),
+}
+_MARKS = {
+    Severity.NOTE: ("note", "cyan"),
+    Severity.DEGRADED: ("degraded", "yellow"),
+    Severity.BROKEN: ("broken", "red"),
+}
+
+
+def _gather(cluster: Cluster) -> Facts:
+    info = describe_cluster(cluster)
+    quorum: Quorum | ClientError
+    try:
+        quorum = describe_quorum(cluster)
+        moving = list_reassignments(cluster)
+    except ClientError as error:  # the brokers still know the topics
+        quorum, moving = error, {}
+    topics = dict(cluster.refresh().topics)
+    log_dirs: dict[int, Sequence[LogDir] | ClientError] = {}
+    for broker in info.brokers:
+        if broker.fenced:
+            continue
+        try:
+            log_dirs[broker.id] = describe_log_dirs(cluster, broker.id)
+        except ClientError as error:
+            log_dirs[broker.id] = error
+    return Facts(
+        info, quorum, topics, _min_in_sync(cluster, list(topics)), moving, log_dirs, now_ms()
+    )
+
+
+def _min_in_sync(cluster: Cluster, topics: Sequence[str]) -> dict[str, int]:
+    resources = [Resource(ResourceType.TOPIC, name) for name in topics]
+    found = {}
+    for resource, entries in describe_configs(cluster, resources, names=[MIN_IN_SYNC]).items():
+        if not isinstance(entries, ClientError):  # else the topic has just been deleted
+            found[resource.name] = next(
+                (int(each.value) for each in entries if each.name == MIN_IN_SYNC and each.value), 1
+            )
+    return found
+
+
+@click.command()
+@json_option
+@cluster_options
+def status(as_json: bool) -> int:
+    """Show whether the cluster is well, and if not, why and what to do.
+
+    The exit code is 0 if the cluster is well, and 1 if not.
+
+    \b
+    Examples:
+      odradek cluster status
+      odradek cluster status --json
+    """
+    with connected() as client:
+        facts = _gather(client)
+    problems = diagnose(facts)
+    severity = max((each.severity for each in problems), default=Severity.NOTE)
+    if as_json:
+        print_json(_as_json(facts, problems, severity))
+    else:
+        _print(facts, problems, severity)
+    return 1 if severity > Severity.NOTE else 0
+
+
+def _print(facts: Facts, problems: Sequence[Problem], severity: Severity) -> None:
+    verdict, colour = _VERDICTS[severity]
+    click.echo(styled(verdict, fg=colour, bold=True))
+    for each in problems:
+        mark, colour = _MARKS[each.severity]
+        click.echo(f"\n  {styled(mark, fg=colour, bold=True)}  {each.what}")
+        for text in each.affected[:SHOWN_MAX]:
+            click.echo(f"      {text}")
+        if len(each.affected) > SHOWN_MAX:
+            click.echo(f"      and {len(each.affected) - SHOWN_MAX} more")
+        click.echo(f"    {styled('to do', bold=True)}  {each.advice}")
+    click.echo(f"\n{_summary(facts)}\n")
+    _print_brokers(facts)
+
+
+def _summary(facts: Facts) -> str:
+    brokers = plural(len(facts.info.brokers), "broker")
+    count = sum(1 for _ in facts.partitions())
+    words = [brokers, plural(len(facts.topics), "topic"), plural(count, "partition")]
+    if isinstance(facts.quorum, Quorum):
+        voters = plural(len(facts.quorum.voters), "controller")
+        words.append(f"{voters}, of which {facts.quorum.leader_id} is active")
+    return f"Cluster {facts.info.cluster_id}: {', '.join(words)}"
+
+
+def _print_brokers(facts: Facts) -> None:
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    missing: Counter[int] = Counter()
+    for key, partition in facts.partitions():
+        leaders[partition.leader] += 1
+        replicas.update(partition.replicas)
+        missing.update(facts.missing(key, partition))
+    columns = [
+        number("Broker"),
+        Column("Address"),
+        Column("Rack"),
+        Column("State"),
+        number("Leaders"),
+        number("Replicas"),
+        number("Not in sync"),
+        number("Size"),
+        number("Free"),
+    ]
+    rows = []
+    for each in facts.info.brokers:
+        size, free = _space(facts.log_dirs.get(each.id))
+        state = "fenced" if each.fenced else "serves"
+        counts = (leaders[each.id], replicas[each.id], missing[each.id])
+        rows.append([each.id, each.address, each.rack, state, *counts, size, free])
+    print_table(columns, rows)
+
+
+def _space(directories: Sequence[LogDir] | ClientError | None) -> tuple[str | None, str | None]:
+    if directories is None or isinstance(directories, ClientError):
+        return None, None
+    size = sum(sum(each.sizes.values()) for each in directories)
+    free = sum(max(0, each.usable_bytes) for each in directories)
+    return size_text(size), size_text(free)
+
+
+def _as_json(facts: Facts, problems: Sequence[Problem], severity: Severity) -> dict[str, object]:
+    quorum = facts.quorum
+    return {
+        "cluster_id": facts.info.cluster_id,
+        "state": ("well", "degraded", "broken")[severity],
+        "problems": [
+            {
+                "severity": each.severity.name.lower(),
+                "what": each.what,
+                "to_do": each.advice,
+                "affected": list(each.affected),
+            }
+            for each in problems
+        ],
+        "active_controller": None if isinstance(quorum, ClientError) else quorum.leader_id,
+        "controllers": [] if isinstance(quorum, ClientError) else [v.id for v in quorum.voters],
+        "brokers": [{"id": each.id, "fenced": each.fenced} for each in facts.info.brokers],
+        "topics": len(facts.topics),
+        "partitions": sum(1 for _ in facts.partitions()),
+        "offline": len(facts.offline()),
+        "below_min_in_sync": len(facts.below_minimum()),
+        "under_replicated": len(facts.under_replicated()),
+        "moving": len(facts.moving),
+    }

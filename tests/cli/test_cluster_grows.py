@@ -1,0 +1,118 @@
+"""A cluster of three nodes gets a fourth, and loses it again, by commands."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.cli.conftest import invoke
+
+from odradek.testing import Cluster
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(3, topics={"orders": 12, "users": 6}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def run(cluster):
+    """Runs a command that has to succeed, unless `code` says otherwise."""
+
+    def run(*words, code=0):
+        outcome = invoke(*words, bootstrap=cluster.bootstrap_servers)
+        assert outcome.code == code, outcome
+        return outcome
+
+    return run
+
+
+def until(holds):
+    """Wait; the test's own time limit ends a wait without end."""
+    while not holds():
+        time.sleep(0.05)
+
+
+def serving(run):
+    """Return the number of brokers that serve clients."""
+    found = run("cluster", "describe", "--json").json["brokers"]
+    return sum(not each["fenced"] for each in found)
+
+
+def test_a_node_is_killed_and_returns(cluster, run):
+    assert run("cluster", "status").out.startswith("The cluster is well.")
+    cluster.kill(2)
+    until(lambda: all(cluster.leader("orders", each) != 2 for each in range(12)))
+    text = run("cluster", "status", code=1).out
+    assert text.startswith("The cluster serves everything, but it is not well.")
+    assert "broker 2 (127.0.0.1:" in text
+    assert "18 partitions under-replicated: broker 2 not in sync" in text
+    assert "Start broker 2." in text
+    status = run("cluster", "status", "--json", code=1).json
+    assert (status["state"], status["under_replicated"], status["offline"]) == ("degraded", 18, 0)
+    refused = run("cluster", "drain", 2, code=1).err
+    assert "every broker that runs has a replica already of 18 partitions" in refused
+    assert "odradek cluster add-broker" in refused
+    refused = run("cluster", "remove", 2, code=1).err
+    assert "broker 2 has replicas of 18 partitions" in refused
+    assert "drain 2" in refused
+    cluster.start(2)
+    cluster.wait_until_in_sync()
+    assert run("cluster", "status", "--json").json["state"] == "well"
+    assert "broker 2 runs at 127.0.0.1:" in run("cluster", "remove", 2, code=1).err
+    assert "there is no broker 9" in run("cluster", "drain", 9, code=1).err
+
+
+def test_a_broker_comes_and_goes(cluster, run, tmp_path):
+    home = tmp_path / "new"
+    refused = run("cluster", "add-broker", "--node-id", 2, "-d", home, code=1).err
+    assert "the cluster already has a node 2" in refused
+    assert run("cluster", "add-broker", "-d", home).out == f"Prepared broker 4 in {home}\n"
+    assert "already has a node" in run("cluster", "add-broker", "-d", home, code=1).err
+    words = [sys.executable, "-m", "odradek", "serve", "--config", home / "server.properties"]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
+        try:
+            until(lambda: serving(run) == 4)
+            plan = run("cluster", "rebalance", "--dry-run", "--json").json["moves"]
+            assert sum(4 in each["to"] for each in plan) == 13
+            run("cluster", "rebalance")
+            status = run("cluster", "status", "--json").json
+            assert status["problems"] == []
+            held = len(run("cluster", "drain", 4, "--dry-run", "--json").json["moves"])
+            assert held == 13
+            done = run("cluster", "drain", 4)
+            assert done.out == "Moved 13 partitions\n"
+            assert "stop it, then run: odradek cluster remove 4" in done.err
+            assert json.loads(run("cluster", "drain", 4, "--json").out)["moves"] == []
+            assert "is also a voter" not in done.err
+        finally:
+            process.send_signal(signal.SIGTERM)
+    until(lambda: serving(run) == 3)
+    assert run("cluster", "remove", 4).out == "Removed broker 4\n"
+    assert run("cluster", "status", "--json").json["brokers"] == [
+        {"id": each, "fenced": False} for each in (1, 2, 3)
+    ]
+
+
+def test_a_node_that_is_a_voter_too(cluster, run, tmp_path):
+    """A drain can be cancelled. The next one says that the node is a voter."""
+    home = tmp_path / "new"
+    run("cluster", "add-broker", "-d", home, "--host", "127.0.0.1", "--node-id", 5)
+    words = [sys.executable, "-m", "odradek", "serve", "--config", home / "server.properties"]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
+        try:
+            until(lambda: serving(run) == 4)
+            assert "is also a voter" in run("cluster", "drain", 3).err
+            assert all(3 not in cluster.replicas("orders", each) for each in range(12))
+            assert run("cluster", "drain", 3, "--cancel", "--json").json["cancelled"] == 0
+            run("cluster", "rebalance")
+            run("cluster", "drain", 5)
+        finally:
+            process.send_signal(signal.SIGTERM)

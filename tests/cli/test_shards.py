@@ -1,0 +1,131 @@
+"""`odradek serve --shards`: settings of shards, and processes that are killed and stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from tests.cli.conftest import invoke
+from tests.cli.test_cluster_start import brokers, free_base, until
+
+from odradek.cli.shards import shard_settings
+from odradek.cli.supervisor import PAUSE_SECONDS, PAUSE_SECONDS_MAX, STEADY_SECONDS, Backoff
+from odradek.config.load import load
+
+
+def shards(count, **settings):
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    return shard_settings(count, given, load(given, {}, "/data").config)
+
+
+def test_the_settings_of_shards():
+    first, second = shards(2, log_dirs="/a,/b", odradek_metrics_port="9404").values()
+    assert first["process.roles"] == "broker,controller"
+    assert first["listeners"] == "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9192"
+    assert second["process.roles"] == "broker"
+    assert second["node.id"] == "2"
+    assert second["listeners"] == "PLAINTEXT://:9093"
+    assert second["log.dirs"] == "/a/2,/b/2"
+    assert second["odradek.metrics.port"] == "9405"
+    for each in (first, second):
+        assert each["controller.quorum.voters"] == "1@127.0.0.1:9192"
+        assert each["offsets.topic.replication.factor"] == "2"
+        load(each, {})
+
+
+def test_settings_that_are_kept():
+    made = shards(
+        3,
+        node_id="10",
+        listeners="PLAINTEXT://127.0.0.1:9000,OTHER://127.0.0.1:9500",
+        advertised_listeners="PLAINTEXT://host:9000,OTHER://host:9500",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        broker_rack="r",
+        offsets_topic_replication_factor="1",
+    )
+    assert list(made) == [10, 11, 12]
+    last = made[12]
+    assert last["listeners"] == "PLAINTEXT://127.0.0.1:9002,OTHER://127.0.0.1:9502"
+    assert last["advertised.listeners"] == "PLAINTEXT://host:9002,OTHER://host:9502"
+    assert (last["broker.rack"], last["offsets.topic.replication.factor"]) == ("r", "1")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--port", 0], "--shards needs fixed ports"),
+        (["--override", "process.roles=broker"], "--shards sets process.roles itself"),
+        (["--shards", 0], "0 is not in the range"),
+    ],
+)
+def test_what_does_not_fit(tmp_path, words, problem):
+    outcome = invoke("serve", "--shards", 2, "--data", tmp_path, *words)
+    assert outcome.code == 2
+    assert problem in outcome.err
+
+
+def test_overlapping_ports(tmp_path):
+    listeners = "listeners=A://:9000,B://:9001"
+    protocols = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT"
+    words = ["--override", listeners, "--override", protocols]
+    words += ["--override", "inter.broker.listener.name=A"]
+    outcome = invoke("serve", "--shards", 2, "--data", tmp_path, *words)
+    assert "the ports of the shards overlap: 2 shards use the ports 9000 to 9001" in outcome.err
+
+
+def test_directories_of_others(tmp_path):
+    assert invoke("format", "--data", tmp_path / "alone").code == 0
+    outcome = invoke("serve", "--shards", 2, "--data", tmp_path / "alone")
+    assert "has the data of a node without shards" in outcome.err
+    for each in (1, 2, 3):
+        (tmp_path / "many" / "shards" / str(each)).mkdir(parents=True)
+    outcome = invoke("serve", "--shards", 2, "--data", tmp_path / "many")
+    assert "has the data of 3 shards. Run all of them with --shards 3" in outcome.err
+
+
+def test_pauses_before_a_process_is_started_again():
+    backoff, now, pauses = Backoff(), 0.0, []
+    for _ in range(9):
+        backoff.on_start(now)
+        now += 1
+        pauses.append(backoff.pause(now))
+        now += pauses[-1]
+    assert pauses[:4] == [0.0, PAUSE_SECONDS, 2 * PAUSE_SECONDS, 4 * PAUSE_SECONDS]
+    assert pauses[-1] == PAUSE_SECONDS_MAX
+    backoff.on_start(now)
+    assert backoff.pause(now + STEADY_SECONDS) == 0.0
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(180)
+def test_two_shards_of_which_one_is_killed(tmp_path):
+    base = free_base()
+    words = [sys.executable, "-m", "odradek", "serve", "--shards", "2", "--host", "127.0.0.1"]
+    words += ["--data", str(tmp_path / "data"), "--port", str(base)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            printed = []
+            for line in process.stderr:
+                printed.append(line)
+                if "Ctrl-C" in line:
+                    break
+            pids = [int(each) for each in re.findall(r"process (\d+)", "".join(printed))]
+            assert len(pids) == 2, printed
+            until(lambda: brokers(base) == [1, 2])
+            address = f"127.0.0.1:{base}"
+            for each in ("create", "describe"):
+                assert invoke("topic", each, "orders", bootstrap=address).code == 0
+            assert invoke("produce", "orders", "hello", bootstrap=address).code == 0
+            os.kill(pids[0], signal.SIGKILL)
+            assert "node 1 ended (signal 9); started again" in process.stderr.readline()
+            until(lambda: brokers(base) == [1, 2])
+            read = invoke("consume", "orders", bootstrap=address)
+            assert read.out == "hello\n"
+        finally:
+            process.terminate()
+        assert process.wait(60) == 0, process.stderr.read()
+    assert brokers(base) == []
