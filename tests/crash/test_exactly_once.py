@@ -7,19 +7,16 @@ tests/crash/test_exactly_once.py` runs 100 for each. ODRADEK_SEED sets the times
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
-from compat.lab import java
-from compat.lab.maven import kafka_jars
 from compat.lab.toolchain import Missing
+from tests.crash.copy_jobs import PYTHON_CLIENTS, java_command, python_command
 from tests.crash.exactly_once import ExactlyOnce
 from tests.support.run_seed import run_seed
 
 KILLS = int(os.environ.get("ODRADEK_JOB_KILLS", "2"))
 SEED = run_seed()
-JOBS = Path(__file__).parent / "jobs"
 
 
 def play(directory: Path, command: list[str]) -> None:
@@ -31,18 +28,16 @@ def play(directory: Path, command: list[str]) -> None:
 
 
 @pytest.mark.timeout(120 + 30 * KILLS)
-@pytest.mark.parametrize("client", ["confluent", "aiokafka"])
+@pytest.mark.parametrize("client", PYTHON_CLIENTS)
 def test_in_python(tmp_path: Path, client: str) -> None:
-    play(tmp_path, [sys.executable, str(JOBS / f"{client}_job.py")])
+    play(tmp_path, python_command(client))
 
 
 @pytest.mark.java
 @pytest.mark.timeout(180 + 30 * KILLS)
 def test_in_java(tmp_path: Path) -> None:
     try:
-        jars = kafka_jars()
-        classes = java.compiled(jars, JOBS)
-        command = java.command("ExactlyOnceJob", jars, classes, options=["-Xmx128m"])
+        command = java_command()
     except Missing as reason:
         pytest.skip(str(reason))
-    play(tmp_path, [*command])
+    play(tmp_path, command)

@@ -13,6 +13,8 @@ from odradek.wire.generated.describe_cluster_request import DescribeClusterReque
 
 from .cluster import CLUSTER_ID, Cluster, cluster, free_ports
 
+pytestmark = pytest.mark.cluster
+
 CONTROLLERS = dict.fromkeys((1, 2, 3), "controller")
 BROKERS = dict.fromkeys((11, 12), "broker")
 

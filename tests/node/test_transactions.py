@@ -3,6 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 
+import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 from tests.raft.requests import ask
@@ -35,6 +36,8 @@ from odradek.wire.generated.txn_offset_commit_request import (
 
 from .cluster import cluster
 from .test_roles import run
+
+pytestmark = pytest.mark.cluster
 
 ROLES = dict.fromkeys((1, 2, 3), "broker,controller")
 SETTINGS = {

@@ -23,6 +23,8 @@ from odradek.wire.generated.describe_quorum_request import DescribeQuorumRequest
 from .controllers import CLUSTER_ID, FEATURES, three_controllers
 from .test_three_controllers import run
 
+pytestmark = pytest.mark.cluster
+
 
 def channel_to(find, **times):
     settings = {"timeout_ms": 60_000, "attempt_timeout_ms": 500, "retry_backoff_ms": 10, **times}

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from tests.control.test_topic_decisions import topic
 
 from odradek.core.raft.messages import AddVoterRequest, RemoveVoterRequest
@@ -9,6 +10,8 @@ from odradek.model.errors import ErrorCode
 from odradek.wire.generated.create_topics_request import CreateTopicsRequest
 
 from .controllers import three_controllers
+
+pytestmark = pytest.mark.cluster
 
 
 def create(*names):

@@ -1,6 +1,7 @@
 """Changes of the voters by requests over sockets: AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and
 UpdateFeatures."""
 
+import pytest
 from compat.lab.toolchain import free_port
 from tests.control.test_topic_decisions import topic
 
@@ -24,6 +25,8 @@ from odradek.wire.generated.update_raft_voter_request import Listener as Updated
 from .controllers import CLUSTER_ID, three_controllers
 from .requests import ask, decoded, envelope
 from .test_three_controllers import run
+
+pytestmark = pytest.mark.cluster
 
 QUICK = {"controller_quorum_fetch_timeout_ms": "800"}
 """A follower looks at its entry among the voters after this time. A fetch waits for up to 500 ms."""

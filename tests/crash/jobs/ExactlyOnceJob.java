@@ -19,11 +19,12 @@ final class ExactlyOnceJob {
         String source = words[1];
         String target = words[2];
         String name = words[3];
+        String recordsMax = words.length > 4 ? words[4] : "20";
         Map<String, Object> writing = Map.of(
             "bootstrap.servers", bootstrap, "transactional.id", name, "transaction.timeout.ms", "10000", "linger.ms", "0",
             "reconnect.backoff.ms", "20", "reconnect.backoff.max.ms", "100");
         Map<String, Object> reading = Map.of(
-            "bootstrap.servers", bootstrap, "group.id", name, "group.instance.id", name, "max.poll.records", "20",
+            "bootstrap.servers", bootstrap, "group.id", name, "group.instance.id", name, "max.poll.records", recordsMax,
             "isolation.level", "read_committed", "enable.auto.commit", "false", "auto.offset.reset", "earliest",
             "reconnect.backoff.ms", "20", "reconnect.backoff.max.ms", "100");
         KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(writing, new ByteArraySerializer(), new ByteArraySerializer());

@@ -1,6 +1,6 @@
 """A consume-transform-produce job with aiokafka. It exits if it cannot continue; then start it again.
 
-python aiokafka_job.py BOOTSTRAP SOURCE TARGET NAME
+python aiokafka_job.py BOOTSTRAP SOURCE TARGET NAME [RECORDS_MAX]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 RECORDS_MAX = 20
 
 
-async def main(bootstrap: str, source: str, target: str, name: str) -> None:
+async def main(bootstrap: str, source: str, target: str, name: str, records_max: int) -> None:
     """Copy the source to the target, in transactions of a few records."""
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap, transactional_id=name, transaction_timeout_ms=10_000
@@ -32,7 +32,7 @@ async def main(bootstrap: str, source: str, target: str, name: str) -> None:
     await producer.start()
     await consumer.start()
     while True:
-        batches = await consumer.getmany(timeout_ms=200, max_records=RECORDS_MAX)
+        batches = await consumer.getmany(timeout_ms=200, max_records=records_max)
         if not batches:
             continue
         async with producer.transaction():
@@ -45,7 +45,9 @@ async def main(bootstrap: str, source: str, target: str, name: str) -> None:
 
 if __name__ == "__main__":
     try:
-        asyncio.run(asyncio.wait_for(main(*sys.argv[1:]), None))
+        words = sys.argv[1:5]
+        records_max = int(sys.argv[5]) if len(sys.argv) > 5 else RECORDS_MAX
+        asyncio.run(main(*words, records_max))
     except Exception:  # noqa: BLE001  whatever it is, the job begins anew
         traceback.print_exc()
         os._exit(1)  # threads and tasks of the client may still wait for the broker

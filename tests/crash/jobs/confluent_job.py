@@ -1,6 +1,6 @@
 """A consume-transform-produce job with librdkafka. It exits if it cannot continue; then start it again.
 
-python confluent_job.py BOOTSTRAP SOURCE TARGET NAME
+python confluent_job.py BOOTSTRAP SOURCE TARGET NAME [RECORDS_MAX]
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STUCK_SECONDS = 5
 moment. An alarm then ends the job."""
 
 
-def main(bootstrap: str, source: str, target: str, name: str) -> None:
+def main(bootstrap: str, source: str, target: str, name: str, records_max: int) -> None:
     """Copy the source to the target, in transactions of a few records."""
     producer = Producer(
         {
@@ -48,7 +48,7 @@ def main(bootstrap: str, source: str, target: str, name: str) -> None:
     consumer.subscribe([source])
     while True:
         signal.alarm(STUCK_SECONDS)
-        messages = [m for m in consumer.consume(RECORDS_MAX, 0.2) if m.error() is None]
+        messages = [m for m in consumer.consume(records_max, 0.2) if m.error() is None]
         if not messages:
             continue
         producer.begin_transaction()
@@ -62,7 +62,8 @@ def main(bootstrap: str, source: str, target: str, name: str) -> None:
 
 if __name__ == "__main__":
     try:
-        main(*sys.argv[1:])
+        words = sys.argv[1:5]
+        main(*words, int(sys.argv[5]) if len(sys.argv) > 5 else RECORDS_MAX)
     except KafkaException as error:
         sys.stderr.write(f"{error}\n")
         os._exit(1)  # closing the producer would wait for the broker
