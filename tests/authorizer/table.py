@@ -258,6 +258,14 @@ ROWS = [
     ),
     on_cluster(45, 0, ALTER, topics=[]),
     on_cluster(46, 0, DESCRIBE, topics=None),
+    on_cluster(48, 1, CONFIGS, components=[]),
+    on_cluster(
+        49,
+        1,
+        AclOperation.ALTER_CONFIGS,
+        entries=[{"entity": [{"entity_type": "user", "entity_name": "z"}], "ops": []}],
+        validate_only=True,
+    ),
     on_cluster(50, 0, DESCRIBE, users=None),
     on_cluster(51, 0, ALTER, deletions=[{"name": "z", "mechanism": 1}]),
     Row(

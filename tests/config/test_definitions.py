@@ -82,6 +82,8 @@ COMPUTED = {
     "group_coordinator_rebalance_protocols",
     "super_users",
     "max_connections_per_ip_overrides",
+    "max_connections_by_listener",
+    "max_connection_creation_rate_by_listener",
     "cleanup_policy",
 }
 
@@ -213,13 +215,13 @@ def test_a_description_says_what_is_not_done() -> None:
     settings = broker_settings()
     assert settings["num.partitions"].description == settings["num.partitions"].documentation
     assert "has no effect and needs none: one event loop" in settings["num.io.threads"].description
-    rate = settings["max.connection.creation.rate"]
+    rate = settings["replica.alter.log.dirs.io.max.bytes.per.second"]
     assert rate.description.endswith(
-        "It is not supported and has no effect: connections are accepted at any rate."
+        "It is not supported and has no effect: replicas do not move between directories."
     )
     assert "is refused: values of the form" in settings["config.providers"].description
-    assert rate.shortcoming(str(2**31 - 1)) is None
+    assert rate.shortcoming(str(2**63 - 1)) is None
     assert rate.shortcoming("5") == (
-        "max.connection.creation.rate has no effect: connections are accepted at any rate"
+        "replica.alter.log.dirs.io.max.bytes.per.second has no effect: replicas do not move between directories"
     )
     assert settings["num.io.threads"].shortcoming("5") is None

@@ -76,7 +76,7 @@ def test_a_file_in_the_form_that_apache_kafka_ships(tmp_path: Path) -> None:
         ("zookeeper.connect", "localhost:2181", "there is no ZooKeeper"),
         ("ssl.cipher.suites", "x", "are PEM files, and OpenSSL"),
         ("listener.name.x.ssl.cipher.suites", "x", "are PEM files, and OpenSSL"),
-        ("listener.name.x.max.connections", "5", "not supported for single listeners"),
+        ("listener.name.x.connections.max.idle.ms", "5", "not supported for single listeners"),
         ("metric.reporters", "", "Java reporters are not loaded"),
         ("broker.rack", "${env:RACK}", "configuration providers are not supported"),
     ],

@@ -26,20 +26,20 @@ def test_what_is_set_and_does_nothing_is_warned_of(caplog: pytest.LogCaptureFixt
     with Broker(topics={"orders": 1}) as broker, Cluster(broker.bootstrap_servers) as cluster:
         changes = {
             TOPIC: [
-                Change("leader.replication.throttled.replicas", "*"),
+                Change("local.retention.ms", "500"),
                 Change("retention.ms", "1000"),
             ],
-            ALL_BROKERS: [Change("max.connection.creation.rate", "5")],
+            ALL_BROKERS: [Change("replica.alter.log.dirs.io.max.bytes.per.second", "5")],
         }
         with caplog.at_level(logging.WARNING, "odradek.node"):
             assert set(alter_configs(cluster, changes).values()) == {None}
         assert sorted(record.getMessage() for record in caplog.records) == [
-            "broker (default of all): max.connection.creation.rate has no effect: "
-            "connections are accepted at any rate",
-            "topic orders: leader.replication.throttled.replicas has no effect: "
-            "replication is not throttled",
+            "broker (default of all): replica.alter.log.dirs.io.max.bytes.per.second has no effect: "
+            "replicas do not move between directories",
+            "topic orders: local.retention.ms has no effect: "
+            "there is no tiered storage yet; enabling it on a topic is refused",
         ]
-        names = ["leader.replication.throttled.replicas"]
+        names = ["local.retention.ms"]
         found = describe_configs(cluster, [TOPIC], names=names, documentation=True)[TOPIC]
         assert isinstance(found, list)
         assert "is not supported and has no effect" in str(found[0].documentation)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from odradek.broker.authorizer import Authorizer
+from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.client_telemetry import ClientTelemetry
 from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.channel import ControllerChannel
@@ -63,7 +64,13 @@ class Broker:
     """The APIs of broker listeners (API key, lowest version, highest version), ordered by key."""
     authorizer: Authorizer | None = None
     """Checks what clients may do. None if `authorizer.class.name` is empty."""
+    quotas: QuotaManagers | None = None
+    """Measures clients. None while no client has a limit."""
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed dynamic settings."""
         self.config = config
+
+    def use_quotas(self, quotas: QuotaManagers | None) -> None:
+        """Measure clients, or measure them no more."""
+        self.quotas = quotas

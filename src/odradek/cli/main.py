@@ -32,6 +32,7 @@ COMMANDS = {
     ),
     "config": ("odradek.cli.config:config", "Show and change settings of topics, brokers, groups."),
     "cluster": ("odradek.cli.cluster:cluster", "Show, run, grow and shrink clusters."),
+    "quota": ("odradek.cli.quota:quota", "Show and change the quotas of clients."),
     "log": ("odradek.cli.log:log", "Show, check and repair the files of a data directory."),
     "bench": ("odradek.cli.bench:bench", "Measure the throughput and latency of a running broker."),
     "demo": ("odradek.cli.demo:demo", "Send real data through a broker and Spark."),

@@ -16,6 +16,7 @@ from odradek.config.listeners import (
     with_controller_names,
 )
 from odradek.config.peers import PeerSettings, peer_settings
+from odradek.config.registry import broker_settings
 from odradek.config.sasl import SASL_PROTOCOLS, SaslSettings, sasl_settings
 from odradek.config.tls import TLS_PROTOCOLS, TlsSettings, tls_settings
 from odradek.config.topic_config import TopicConfig
@@ -57,6 +58,11 @@ class BrokerConfig(View):
     max_request_partition_size_limit: int
     max_incremental_fetch_session_cache_slots: int
     request_timeout_ms: int
+    max_connection_creation_rate: int
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
 
     controller_quorum_election_timeout_ms: int
     controller_quorum_election_backoff_max_ms: int
@@ -203,6 +209,10 @@ class BrokerConfig(View):
     quorum_bootstrap_servers: tuple[str, ...]
     group_coordinator_rebalance_protocols: frozenset[str]
     max_connections_per_ip_overrides: Mapping[str, int]
+    max_connections_by_listener: Mapping[str, int]
+    """`max.connections` of each listener, which may have a value of its own."""
+    max_connection_creation_rate_by_listener: Mapping[str, int]
+    """`max.connection.creation.rate` of each listener, which may have a value of its own."""
     super_users: frozenset[str]
     """The principals in `super.users`."""
     topic_defaults: TopicConfig
@@ -272,6 +282,13 @@ class BrokerConfig(View):
             ),
             controller_listener_names=controllers,
             inter_broker_listener_name=str(inter_broker).upper(),
+            max_connections_by_listener={
+                each.name: _of_listener(layers, each.name, "max.connections") for each in listeners
+            },
+            max_connection_creation_rate_by_listener={
+                each.name: _of_listener(layers, each.name, "max.connection.creation.rate")
+                for each in listeners
+            },
         )
         has_peers = not self.is_alone
         self._set(
@@ -400,6 +417,8 @@ _COMPUTED = frozenset(
         "quorum_bootstrap_servers",
         "group_coordinator_rebalance_protocols",
         "max_connections_per_ip_overrides",
+        "max_connections_by_listener",
+        "max_connection_creation_rate_by_listener",
         "super_users",
         "topic_defaults",
         "layers",
@@ -413,6 +432,18 @@ def _list(layers: BrokerLayers, name: str) -> tuple[str, ...]:
     value = layers.value(name)
     assert value is None or isinstance(value, tuple)
     return value or ()
+
+
+PER_LISTENER = frozenset(("max.connections", "max.connection.creation.rate"))
+"""The settings of connections that have an effect with the prefix of a listener."""
+
+
+def _of_listener(layers: BrokerLayers, listener: str, name: str) -> int:
+    """Return a setting of a listener; the setting without prefix if it has none."""
+    text = layers.effective.get(f"listener.name.{listener.lower()}.{name}")
+    value = layers.value(name) if text is None else broker_settings()[name].parse(text)
+    assert isinstance(value, int)
+    return value
 
 
 def _controller_names(layers: BrokerLayers) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from odradek.config import sasl, tls
+from odradek.config import broker_config, sasl, tls
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.consistency import problems
@@ -35,7 +35,7 @@ class FriendlyDefault(NamedTuple):
 
 
 _ALONE = "Kafka's default needs several brokers"
-_PER_LISTENER = sasl.PER_LISTENER | tls.PER_LISTENER
+_PER_LISTENER = sasl.PER_LISTENER | tls.PER_LISTENER | broker_config.PER_LISTENER
 FRIENDLY_DEFAULTS = (
     FriendlyDefault("process.roles", "broker,controller", When.ALWAYS, "Kafka has no default"),
     FriendlyDefault("node.id", "1", When.ALWAYS, "Kafka has no default"),

@@ -17,6 +17,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from odradek.broker.client_quotas import Charge
 from odradek.broker.context import RequestContext
 from odradek.env.clock import Clock
 from odradek.handlers.error_answers import error_answer
@@ -44,6 +45,7 @@ class Entry:
     __slots__ = (
         "_now_ns",
         "_tasks",
+        "charge",
         "decoders",
         "error_response",
         "flexible_min",
@@ -82,8 +84,14 @@ class Entry:
         self.error_response = handler.error_response
         self.metrics = RequestMetrics()
         """A duration is the time from the dispatch of a request to its response."""
+        self.charge: Charge | None = None
+        """Counts requests for quotas. None while no client has a limit."""
         self._now_ns = now_ns
         self._tasks = tasks
+
+    def use_charge(self, charge: Charge | None) -> None:
+        """Count requests for quotas with this function, or count them no more."""
+        self.charge = charge
 
     def serve(
         self,
@@ -104,16 +112,17 @@ class Entry:
         except Exception as error:  # noqa: BLE001  a request may fail, the node must not
             answer = self._error_answer(context, request, error)
         if answer is None or isinstance(answer, Message):
-            self._answer(connection, None, frame_bytes, context, answer, started)
+            self._answer(connection, None, frame_bytes, context, answer, started, -1)
             return
         slot = connection.defer(self.overlap)
+        cost_ns = 0 if self.charge is None else self._now_ns() - started
         if not isinstance(answer, asyncio.Future):
             answer = asyncio.ensure_future(answer)
             self._tasks.add(answer)
             answer.add_done_callback(self._tasks.discard)
         answer.add_done_callback(
             lambda done: self._on_done(
-                connection, slot, frame_bytes, context, request, started, done
+                connection, slot, frame_bytes, context, request, started, cost_ns, done
             )
         )
 
@@ -125,6 +134,7 @@ class Entry:
         context: RequestContext,
         request: Any,
         started: int,
+        cost_ns: int,
         done: asyncio.Future[Any],
     ) -> None:
         if done.cancelled():
@@ -137,7 +147,7 @@ class Entry:
         else:
             answer = self._error_answer(context, request, error)
         if not connection.closed:
-            self._answer(connection, slot, frame_bytes, context, answer, started)
+            self._answer(connection, slot, frame_bytes, context, answer, started, cost_ns)
 
     def _answer(
         self,
@@ -147,9 +157,18 @@ class Entry:
         context: RequestContext,
         answer: Message | None,
         started: int,
+        cost_ns: int,
     ) -> None:
-        """Encode a response and pass it to the connection."""
-        duration_us = (self._now_ns() - started) // 1000
+        """Encode a response and pass it to the connection.
+
+        `cost_ns` is the computing time; -1 means that it is the time since the request was received.
+        """
+        duration_ns = self._now_ns() - started
+        duration_us = duration_ns // 1000
+        if self.charge is not None:
+            if cost_ns < 0:
+                cost_ns = duration_ns
+            self._throttle(self.charge, connection, frame_bytes, context.peer, answer, cost_ns)
         if answer is None:
             self.metrics.record(duration_us, frame_bytes, 0)
             if slot is not None:
@@ -167,6 +186,46 @@ class Entry:
             connection.respond(parts, length)
         else:
             slot.complete(parts)
+
+    def _throttle(
+        self,
+        charge: Charge,
+        connection: Connection,
+        frame_bytes: int,
+        peer: Peer,
+        answer: Any,
+        cost_ns: int,
+    ) -> None:
+        """Count a request for the quotas of its client; throttle the connection if necessary."""
+        told_ms = getattr(answer, "throttle_time_ms", None)
+        throttle_ms = charge(
+            self.key, peer, frame_bytes, cost_ns, told_ms or 0, silent=answer is None
+        )
+        if throttle_ms:
+            if told_ms is not None:
+                answer.throttle_time_ms = throttle_ms
+            connection.mute(throttle_ms)
+
+    def charge_quick(
+        self,
+        charge: Charge,
+        connection: Connection,
+        frame_bytes: int,
+        answer: bytes,
+        version: int,
+        started: int,
+    ) -> bytes:
+        """Count a request of the fast path; return its response with the throttle time."""
+        cost_ns = self._now_ns() - started
+        peer = connection.peer
+        throttle_ms = charge(self.key, peer, frame_bytes, cost_ns, 0, silent=False)
+        if not throttle_ms:
+            return answer
+        connection.mute(throttle_ms)
+        header_bytes = _response_header_tagged.size
+        response: Any = BY_KEY[self.key].response_class().decode(answer, version, header_bytes)
+        response.throttle_time_ms = throttle_ms
+        return answer[:header_bytes] + bytes(response.encode(version))
 
     def _error_answer(self, context: RequestContext, request: Any, error: BaseException) -> Message:
         """Return the response to a request that failed as a whole."""
@@ -202,6 +261,11 @@ class Dispatcher:
         self.requests_refused = 0
         self.inject = inject
 
+    def use_charge(self, charge: Charge | None) -> None:
+        """Count requests for quotas with this function, or count them no more."""
+        for entry in self.entries.values():
+            entry.use_charge(charge)
+
     def __call__(self, connection: Connection, frame: memoryview) -> None:
         """Process one request; `frame` is the request without its length."""
         started = self._now_ns()
@@ -235,6 +299,10 @@ class Dispatcher:
                         connection.refuse()
                         return
                     if answer is not None:
+                        if entry.charge is not None:
+                            answer = entry.charge_quick(
+                                entry.charge, connection, len(frame), answer, version, started
+                            )
                         size = len(answer)
                         connection.respond([answer], size)
                         duration_us = (self._now_ns() - started) // 1000

@@ -25,6 +25,7 @@
 - On a controller listener, replicas of the metadata log fetch it from the leader of the quorum
   (KIP-595). There are no fetch sessions, and the response has at most 1 MiB of records, or one
   batch if the first batch is larger.
+- If the client has exceeded its quota, the response has no records (`odradek.broker.client_quotas`).
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 from odradek.broker import reading
 from odradek.broker.broker import Broker
+from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
+from odradek.core.quota.clients import ClientMeters
 from odradek.core.session.fetch import FetchedPartition, FetchPlan
 from odradek.env.file_system import FileSystem
 from odradek.env.page_cache import ReadWouldBlock
@@ -53,6 +56,7 @@ from odradek.handlers.authorization import (
 from odradek.handlers.handler import Handler
 from odradek.handlers.leader_hints import leader_hint
 from odradek.model.errors import ErrorCode
+from odradek.network.responses import Part
 from odradek.wire.generated.fetch_request import FetchRequest
 from odradek.wire.generated.fetch_response import (
     FetchableTopicResponse,
@@ -67,6 +71,9 @@ FOLLOWERS_VERSION = 11
 """The lowest version in which consumers may read from followers."""
 TOPIC_IDS_VERSION = 13
 LEADER_HINTS_VERSION = 16
+LENGTH_BYTES = 4
+"""Size of the length before a response, which counts for the quota."""
+MAX_BYTES_MAX = 2**31 - 1
 
 _NOTHING: Mapping[int, Partition] = {}
 _Names = frozenset[str | bytes]
@@ -88,6 +95,8 @@ def handle(
     fetch = _Fetch(broker, context, request, plan, uses_ids)
     if broker.authorizer is not None:
         fetch.authorize(broker.authorizer, context)
+    if broker.quotas is not None:
+        fetch.limit(broker.quotas, context)
     wait_ms = max(0, request.max_wait_ms)
     reads = broker.cold_reads
     try:
@@ -132,6 +141,15 @@ def _wait(
     ).future
 
 
+class _Quotas(NamedTuple):
+    """The quotas of one fetch."""
+
+    managers: QuotaManagers
+    meters: ClientMeters
+    version: int
+    """The version of the response, whose bytes are counted."""
+
+
 class _Fetch:
     """One fetch. It is evaluated once, and again after appends to its partitions."""
 
@@ -144,6 +162,7 @@ class _Fetch:
         "_max_bytes",
         "_min_bytes",
         "_plan",
+        "_quotas",
         "_rack",
         "_read",
         "_refused",
@@ -190,6 +209,22 @@ class _Fetch:
         if self.follower is None and not self._rack:
             is_old = context.api_version < FOLLOWERS_VERSION
             self._read = reading.read_from_leader if is_old else reading.read
+        self._quotas: _Quotas | None = None
+        """None if the client has no limit."""
+
+    def limit(self, quotas: QuotaManagers, context: RequestContext) -> None:
+        """Apply the limits of a consumer."""
+        if self.follower is not None:
+            return
+        meters = quotas.meters(context.peer)
+        if meters.fetch is None and meters.request is None:
+            return
+        self._quotas = _Quotas(quotas, meters, context.api_version)
+        if meters.fetch is not None:
+            # Larger responses would always be throttled, and never be sent.
+            largest = int(min(meters.fetch.value_max, MAX_BYTES_MAX))
+            self._max_bytes = min(self._max_bytes, largest)
+            self._min_bytes = min(self._min_bytes, self._max_bytes)
 
     def authorize(self, authorizer: Authorizer, context: RequestContext) -> None:
         """Refuse the topics that the client may not read. A follower needs CLUSTER_ACTION."""
@@ -276,17 +311,7 @@ class _Fetch:
         if missing_bytes > 0 and not immediate and not self._is_urgent and found:
             self.waits_for = [each for _, _, each, _ in found if each is not None]
             return missing_bytes
-        is_consumer = self.follower is None
-        for _, _, source, size in found:
-            if size and source is not None:
-                if is_consumer:
-                    source.on_fetched(size)
-                else:
-                    source.on_replicated(size)
-        response = self._respond(found)
-        if has_errors and self._context.api_version >= LEADER_HINTS_VERSION:
-            self._name_leaders(response, found)
-        return response
+        return self._respond(found, has_errors)
 
     def _other_reader(self) -> _Read:
         return self._read_nearest if self.follower is None else self._read_for_follower
@@ -333,14 +358,56 @@ class _Fetch:
                 self._is_urgent = True  # consumers of the follower wait for the high watermark
         return answer
 
-    def _respond(self, found: list[_Found]) -> FetchResponse:
+    def _throttle(self, quotas: _Quotas, found: list[_Found]) -> int:
+        """Return how long the client must be throttled instead of the response; 0 if not.
+
+        The offsets of partitions that only have new offsets are not counted, a few bytes each.
+        """
+        counted = found
+        if self._plan.incremental:
+            counted = [each for each in found if each[3] or each[1].error_code]
+        parts: list[Part] = []
+        response = FetchResponse(responses=_by_topic(counted, self._uses_ids))
+        response.ENCODERS[quotas.version](response, parts.append)
+        size = LENGTH_BYTES + sum(map(len, parts))
+        return quotas.managers.fetched(quotas.meters, size)
+
+    def _throttled(self, throttle_ms: int) -> FetchResponse:
+        """Return a response without partitions. A full fetch opens no session, as in Kafka."""
+        plan = self._plan
+        session_id = 0
+        if plan.incremental:
+            assert plan.session is not None
+            session_id = plan.session.id
+        else:
+            self._broker.fetch_sessions.drop_new(plan)
+        return FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id)
+
+    def _respond(self, found: list[_Found], has_errors: bool) -> FetchResponse:
+        if self._quotas is not None:
+            throttle_ms = self._throttle(self._quotas, found)
+            if throttle_ms:
+                return self._throttled(throttle_ms)
+        is_consumer = self.follower is None
+        for _, _, source, size in found:
+            if size and source is not None:
+                if is_consumer:
+                    source.on_fetched(size)
+                else:
+                    source.on_replicated(size)
         session = self._plan.session
         if session is None:
-            return FetchResponse(responses=_by_topic(found, self._uses_ids))
-        # `has_news` also records the state of the partition that this response contains.
-        told = [each for each in found if each[0].has_news(each[1]) or not self._plan.incremental]
-        session.rotate([wanted.key for wanted, answer, _, _ in told if answer.records])
-        return FetchResponse(session_id=session.id, responses=_by_topic(told, self._uses_ids))
+            response = FetchResponse(responses=_by_topic(found, self._uses_ids))
+        else:
+            # `has_news` also records the state of the partition that this response contains.
+            incremental = self._plan.incremental
+            told = [each for each in found if each[0].has_news(each[1]) or not incremental]
+            session.rotate([wanted.key for wanted, answer, _, _ in told if answer.records])
+            responses = _by_topic(told, self._uses_ids)
+            response = FetchResponse(session_id=session.id, responses=responses)
+        if has_errors and self._context.api_version >= LEADER_HINTS_VERSION:
+            self._name_leaders(response, found)
+        return response
 
     def _name_leaders(self, response: FetchResponse, found: list[_Found]) -> None:
         """Add the current leaders of the partitions that this broker does not lead."""

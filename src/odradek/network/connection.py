@@ -321,9 +321,13 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being received, processed or sent."""
-        held = self._input is not None and self._input.memory is not None
-        return not (self._output.parts or self._order.slots or held)
+        """Whether nothing is being received, processed or sent.
+
+        Requests of a muted client are not being processed.
+        """
+        if self._output.parts or self._order.slots:
+            return False
+        return self._is_muted or self._input is None or self._input.memory is None
 
     def count_sweep(self) -> int:
         """Count a check for idle connections; return the number of checks since the last activity.
@@ -332,6 +336,11 @@ class Connection:
         request, or that does not read its response, is idle.
         """
         self._sweeps = 0 if self._order.slots or self._is_muted else self._sweeps + 1
+        return self._sweeps
+
+    @property
+    def sweeps(self) -> int:
+        """The number of checks for idle connections since the last activity."""
         return self._sweeps
 
     def refuse(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from odradek.core.authorizer.verdicts import Verdicts
+from odradek.core.quota.clients import ClientMeters
 
 NULL_CLIENT_ID: Final = b"\xff\xff"
 
@@ -36,6 +37,7 @@ class Peer:
         "listener",
         "local_host",
         "local_port",
+        "meters",
         "port",
         "principal",
         "software_name",
@@ -69,11 +71,17 @@ class Peer:
         self.software_version = ""
         self.verdicts: Verdicts | None = None
         """What the client may do, as far as it is known. None without an authorizer."""
+        self.meters: ClientMeters | None = None
+        """The measurements of the client; None while they are not known."""
         self._connection = connection
 
     def keep_verdicts(self, verdicts: Verdicts) -> None:
         """Keep verdicts for later requests of the connection."""
         self.verdicts = verdicts
+
+    def keep_meters(self, meters: ClientMeters) -> None:
+        """Keep the measurements for later requests with the same client id."""
+        self.meters = meters
 
     def name_software(self, name: str, version: str) -> None:
         """Set the name and version of the client library, from ApiVersions."""
@@ -83,6 +91,7 @@ class Peer:
     def authenticate(self, principal: str) -> None:
         """Set the principal, because the client has proven that it is this principal."""
         self.principal = principal
+        self.meters = None
 
     def close(self) -> None:
         """Close the connection. Kafka reacts to some requests in this way."""
@@ -96,5 +105,6 @@ class Peer:
     def use_client_id(self, on_wire: bytes) -> None:
         """Set the client id of the current request; `on_wire` is the encoded client id."""
         self.client_id_on_wire = on_wire
+        self.meters = None
         is_null = on_wire[0] > 0x7F
         self.client_id = None if is_null else str(on_wire[2:], "utf-8", "replace")

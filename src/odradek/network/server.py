@@ -1,7 +1,11 @@
 """Accepts connections on listeners, and closes connections that exceed a limit.
 
-The limits are the size of a request, the number of connections (in total and per address) and the
-idle time. Rejected connections and requests are counted and logged.
+The limits are the size of a request, the number of connections (in total, per listener and per
+address), the rate of new connections (`odradek.core.quota.connections`) and the idle time. Rejected
+connections and requests are counted and logged.
+
+A listener that may not accept a connection now does not accept any, so that clients wait in the
+backlog. An address with too many connections is rejected.
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+from odradek.core.quota.connections import ConnectionRates
 from odradek.env.network import Transport
 from odradek.network.connection import Connection, Owner
 from odradek.network.listeners import Endpoint, listen
@@ -25,6 +31,8 @@ closed at most an eighth of the idle time too late."""
 ACCEPTS_PER_TURN = 64
 """Maximum number of connections that are accepted in one iteration of the event loop."""
 ACCEPT_RETRY_SECONDS = 1.0
+HELD_MAX = 1000
+"""Maximum number of rejected connections that are closed later. Others are closed at once."""
 DRAIN_QUICK_TURNS = 20
 """Number of iterations in which `drain` checks the connections without a pause. Most responses are
 sent in these iterations."""
@@ -38,6 +46,11 @@ class Limits:
     """socket.request.max.bytes"""
     connections_max: int = 2**31 - 1
     """max.connections"""
+    connections_by_listener: Mapping[str, int] = field(default_factory=dict)
+    """max.connections of each listener"""
+    protected_listener: str = ""
+    """The listener between brokers, if there are others. It accepts more than max.connections; then
+    connections of other listeners are closed."""
     connections_per_ip_max: int = 2**31 - 1
     """max.connections.per.ip"""
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
@@ -67,6 +80,7 @@ class Server:
         endpoints: Iterable[Endpoint],
         end_turn: Callable[[], None] = lambda: None,
         gates: Mapping[str, MakeGate] | None = None,
+        rates: ConnectionRates | None = None,
     ) -> None:
         """`gates` has a function for each listener whose clients must authenticate, by its name."""
         self.dispatch = dispatch
@@ -87,6 +101,12 @@ class Server:
         self._closed_bytes_in = self._closed_bytes_out = 0
         """Bytes of connections that are closed."""
         self._by_ip: Counter[str] = Counter()
+        self._by_listener: Counter[str] = Counter()
+        self.rates = rates
+        self._waiting: list[Endpoint] = []
+        """The listeners that wait until a connection is closed."""
+        self._held: dict[Transport, asyncio.TimerHandle] = {}
+        """The connections that are opened or closed later."""
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
         self._closing = False
@@ -109,8 +129,21 @@ class Server:
         if not self._closing:
             endpoint.listener.watch(lambda: self._accept(endpoint))
 
+    def _has_room(self, listener: str) -> bool:
+        """Whether the listener may have one more connection."""
+        limits = self.limits
+        if self._by_listener[listener] >= limits.connections_by_listener.get(listener, 2**31 - 1):
+            return False
+        return (
+            listener == limits.protected_listener or len(self.connections) < limits.connections_max
+        )
+
     def _accept(self, endpoint: Endpoint) -> None:
         for _ in range(ACCEPTS_PER_TURN):
+            if not self._has_room(endpoint.name):
+                endpoint.listener.unwatch()
+                self._waiting.append(endpoint)
+                return
             try:
                 transport = endpoint.listener.accept()
             except BlockingIOError:
@@ -121,27 +154,83 @@ class Server:
                 endpoint.listener.unwatch()
                 self._loop.call_later(ACCEPT_RETRY_SECONDS, self._watch, endpoint)
                 return
+            delay_ms = 0
+            if self.rates is not None:
+                delay_ms = self.rates.record(endpoint.name, self._now_ms())
+            if delay_ms:
+                endpoint.listener.unwatch()
+                self._hold(transport, delay_ms, partial(self._open_late, transport, endpoint))
+                return
             self._open(transport, endpoint.name)
 
-    def _open(self, transport: Transport, listener: str) -> None:
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _open_late(self, transport: Transport, endpoint: Endpoint) -> None:
+        """Open a connection whose listener had to wait, and let the listener accept others."""
+        self._open(transport, endpoint.name)
+        self._watch(endpoint)
+
+    def _hold(self, transport: Transport, delay_ms: int, then: Callable[[], None]) -> None:
+        """Keep a connection, without reading from it, and call `then` after the delay."""
+        timer = self._loop.call_later(delay_ms / 1000, self._release, transport, then)
+        self._held[transport] = timer
+
+    def _release(self, transport: Transport, then: Callable[[], None]) -> None:
+        del self._held[transport]
+        then()
+
+    def _resume(self) -> None:
+        """Let the listeners that wait try again."""
+        waiting, self._waiting = self._waiting, []
+        for endpoint in waiting:
+            self._watch(endpoint)
+
+    def _refuse(self, transport: Transport, listener: str) -> bool:
+        """Close a connection now or later if its address has too many. Return whether it has."""
         host = transport.peer_address.host
+        if self.rates is not None:
+            delay_ms = self.rates.record_address(listener, host, self._now_ms())
+            if delay_ms:
+                self.connections_refused += 1
+                if len(self._held) < HELD_MAX:
+                    self._hold(transport, delay_ms, transport.close)
+                else:
+                    transport.close()
+                return True
         limits = self.limits
         allowed = limits.connections_per_ip_overrides.get(host, limits.connections_per_ip_max)
-        if len(self.connections) >= limits.connections_max or self._by_ip[host] >= allowed:
+        if self._by_ip[host] >= allowed:
             self.connections_refused += 1
             log.info("refused a connection from %s: too many connections", host)
             transport.close()
+            return True
+        return False
+
+    def _open(self, transport: Transport, listener: str) -> None:
+        if self._refuse(transport, listener):
             return
         self.connections_accepted += 1
-        self._by_ip[host] += 1
+        self._by_ip[transport.peer_address.host] += 1
+        self._by_listener[listener] += 1
         gate = self._gates.get(listener)
         owner: Owner = self if gate is None else gate(self, transport)
         self.connections[Connection(transport, listener, owner, self._loop)] = None
+        if len(self.connections) > self.limits.connections_max:
+            self._close_one()
+
+    def _close_one(self) -> None:
+        """Close the connection that was idle for the longest time, to make room for a broker."""
+        protected = self.limits.protected_listener
+        others = [each for each in self.connections if each.peer.listener != protected]
+        if others:
+            max(others, key=lambda each: each.sweeps).close()
 
     def use_limits(self, limits: Limits) -> None:
         """Replace the limits. Open connections stay open."""
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max
+        self._resume()
 
     @property
     def bytes_in(self) -> int:
@@ -178,6 +267,8 @@ class Server:
         self._by_ip[host] -= 1
         if not self._by_ip[host]:
             del self._by_ip[host]
+        self._by_listener[connection.peer.listener] -= 1
+        self._resume()
         self.on_close(connection)
 
     def _schedule_sweep(self) -> None:
@@ -200,6 +291,10 @@ class Server:
             self._sweep.cancel()
         while self.endpoints:
             self.endpoints.pop().listener.close()
+        for transport, timer in self._held.items():
+            timer.cancel()
+            transport.close()
+        self._held.clear()
         deadline = self._loop.time() + timeout_ms / 1000
         turns = 0
         while self.connections and self._loop.time() < deadline:

@@ -9,6 +9,7 @@ from functools import partial
 
 from odradek.broker.authorizer import Authorizer
 from odradek.broker.broker import Broker
+from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.client_telemetry import ClientTelemetry
 from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.lifecycle import BrokerLifecycle
@@ -109,6 +110,13 @@ class BrokerRole:
         dispatcher = Dispatcher(broker_table(broker), clock, inject)
         self.service = Service(config, dispatcher, endpoints, replicas.run_woken, gates_of(broker))
         self._install_publishers(coordinators, SettingsPublisher(broker, dynamic, topic_configs))
+
+    def use_quotas(self, quotas: QuotaManagers) -> None:
+        """Measure clients while there are limits."""
+        charge = self.service.dispatcher.use_charge
+        quotas.listen(self.broker.use_quotas)
+        quotas.listen(lambda active: charge(None if active is None else active.charge))
+        quotas.limit_connections(self.service.rates)
 
     def _install_publishers(self, coordinators: Coordinators, settings: SettingsPublisher) -> None:
         """Install the publishers. The coordinators get each metadata change before the replicas."""

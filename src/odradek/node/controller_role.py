@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odradek.broker.authorizer import Authorizer
+from odradek.broker.client_quotas import QuotaManagers, charge_on_controller
 from odradek.broker.controller.controller import Controller
 from odradek.broker.controller.member_channel import MemberControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
@@ -57,6 +58,7 @@ class ControllerRole:
         metadata: NodeMetadata,
         network: Network,
         authorizer: Authorizer | None,
+        quotas: QuotaManagers,
     ) -> None:
         """Create the controller and register it with `metadata`, which must not be started yet."""
         self._config = config
@@ -76,7 +78,9 @@ class ControllerRole:
             random_bytes=random_bytes,
             supported_features=SUPPORTED_FEATURES,
             authorizer=authorizer,
+            quotas=quotas,
         )
+        self._quotas = quotas
         metadata.raft.register(self.controller)
         self._parts = Controller(
             decisions=self.controller,
@@ -114,8 +118,14 @@ class ControllerRole:
         """
         if endpoints:
             dispatcher = Dispatcher(controller_table(self._parts), self._clock)
+            self._quotas.listen(
+                lambda quotas: dispatcher.use_charge(
+                    None if quotas is None else charge_on_controller
+                )
+            )
             gates = gates_of(self._gate_parts)
             self.service = Service(self._config, dispatcher, endpoints, gates=gates)
+            self._quotas.limit_connections(self.service.rates)
             self.service.start()
 
     def register(self, loader: MetadataLoader) -> None:

@@ -13,6 +13,8 @@ from functools import partial
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
+from odradek.core.quota.connections import ConnectionRates
+from odradek.core.quota.meters import Windows
 from odradek.env.network import Network, SocketListener, StreamOptions
 from odradek.env.tls_files import ClientAuth, ServerTls, TlsError
 from odradek.handlers.dispatch import Dispatcher
@@ -30,11 +32,18 @@ def limits_of(config: BrokerConfig) -> Limits:
     return Limits(
         request_bytes_max=config.socket_request_max_bytes,
         connections_max=config.max_connections,
+        connections_by_listener=config.max_connections_by_listener,
+        protected_listener=_protected_listener(config),
         connections_per_ip_max=config.max_connections_per_ip,
         connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         idle_ms=config.connections_max_idle_ms,
         listen_backlog=config.socket_listen_backlog_size,
     )
+
+
+def _protected_listener(config: BrokerConfig) -> str:
+    """Return the name of the listener between brokers if there are others for clients."""
+    return config.inter_broker_listener_name if len(config.broker_listeners) > 1 else ""
 
 
 def _tls(config: BrokerConfig, listener: str) -> ServerTls | None:
@@ -129,7 +138,20 @@ class Service:
         """
         self._config = config
         self.dispatcher = dispatcher
-        self.server = Server(dispatcher, limits_of(config), endpoints, end_turn, gates)
+        endpoints = list(endpoints)
+        self.rates = ConnectionRates(
+            Windows(config.quota_window_num, config.quota_window_size_seconds * 1000),
+            [each.name for each in endpoints],
+            _protected_listener(config),
+        )
+        self._use_rates(config)
+        limits = limits_of(config)
+        self.server = Server(dispatcher, limits, endpoints, end_turn, gates, self.rates)
+
+    def _use_rates(self, config: BrokerConfig) -> None:
+        self.rates.use_limits(
+            config.max_connection_creation_rate, config.max_connection_creation_rate_by_listener
+        )
 
     def start(self) -> None:
         """Accept connections.
@@ -142,6 +164,7 @@ class Service:
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed settings. Keys and certificates are read again."""
         self.server.use_limits(limits_of(config))
+        self._use_rates(config)
         for endpoint in self.server.endpoints:
             tls, listener = _tls(config, endpoint.name), endpoint.listener
             if tls is None or not isinstance(listener, SocketListener):

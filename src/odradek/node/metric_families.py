@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from odradek.broker.broker import Broker
+from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.env.event_loop import MeasuredSelector
 from odradek.handlers.dispatch import Dispatcher
@@ -41,6 +42,7 @@ class MetricSources(NamedTuple):
     server: Server
     dispatcher: Dispatcher
     selector: MeasuredSelector | None
+    quotas: QuotaManagers
 
 
 class Sample(NamedTuple):

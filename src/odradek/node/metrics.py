@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from odradek.env.event_loop import MeasuredSelector
-from odradek.node import controller_metrics, replication_metrics
+from odradek.node import controller_metrics, quota_metrics, replication_metrics
 from odradek.node.metric_families import BrokerSources, Family, MetricSources, Sample, one
 from odradek.telemetry.request_metrics import RequestMetrics
 
@@ -29,6 +29,8 @@ def families(node: MetricSources) -> Iterator[Family]:
     for section in (
         _requests,
         _network,
+        quota_metrics.clients,
+        quota_metrics.connections,
         controller_metrics.metadata,
         controller_metrics.quorum,
         controller_metrics.controller,

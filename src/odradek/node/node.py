@@ -37,6 +37,7 @@ from collections.abc import Callable
 
 from odradek.broker.authorizer import Authorizer
 from odradek.broker.broker import Broker
+from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.peer_network import peer_networks
 from odradek.broker.replica_manager import ReplicaManager
@@ -119,6 +120,7 @@ class Node:
         self.failed: asyncio.Event = asyncio.Event()
         """Set when the node must stop because its metadata log or all log directories failed."""
         self._authorizer = Authorizer(config) if config.authorizer_class_name else None
+        self._quotas = QuotaManagers(config, self._clock)
         self._listeners: BoundListeners | None = None
         self._metadata: NodeMetadata | None = None
         self._controller: ControllerRole | None = None
@@ -179,6 +181,7 @@ class Node:
         metadata = await self._start_metadata(executor, listeners)
         if self._authorizer is not None:
             metadata.loader.install(self._authorizer)
+        metadata.loader.install(self._quotas)
         metadata.loader.install(metadata.cache)
         if not self.config.is_broker:
             self._serve_metrics(executor)
@@ -231,6 +234,7 @@ class Node:
             metadata=metadata,
             network=self._to_controllers,
             authorizer=self._authorizer,
+            quotas=self._quotas,
         )
         self.controller = role.controller
         metadata.start()
@@ -273,6 +277,7 @@ class Node:
             on_loaded=self._on_loaded,
             inject=self._inject,
         )
+        role.use_quotas(self._quotas)
         if self._controller is not None:
             role.listen(self._controller.update_config)
         self.broker = role.broker
@@ -308,6 +313,7 @@ class Node:
             self.server,
             self.dispatcher,
             self.selector,
+            self._quotas,
         )
 
     def _run_periodic_tasks(self) -> None:

@@ -50,6 +50,7 @@ CLUSTER_OPERATIONS = {
     43: AclOperation.ALTER,
     45: AclOperation.ALTER,
     46: AclOperation.DESCRIBE,
+    49: AclOperation.ALTER_CONFIGS,
     51: AclOperation.ALTER,
     55: AclOperation.DESCRIBE,
     56: AclOperation.CLUSTER_ACTION,

@@ -31,6 +31,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from odradek.broker.authorizer import Authorizer
+from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.context import RequestContext
 from odradek.broker.controller.authorization import Guard
 from odradek.broker.controller.quorum_description import describe_quorum
@@ -85,6 +86,7 @@ class QuorumController:
         random_bytes: RandomBytes,
         supported_features: Mapping[str, tuple[int, int]],
         authorizer: Authorizer | None = None,
+        quotas: QuotaManagers | None = None,
     ) -> None:
         """`bootstrap` are the records from formatting. They are the first records of the log."""
         self._config = DynamicConfig(config)
@@ -97,6 +99,7 @@ class QuorumController:
         self._random_bytes = random_bytes
         self._supported_features = supported_features
         self._authorizer = authorizer
+        self._quotas = quotas
         self._machine: ControllerMachine | None = None
         """The state with all decisions so far; None while this node does not lead."""
         self._epoch = -1
@@ -266,6 +269,11 @@ class QuorumController:
             # has stopped.
             machine.end_session(request.broker_id)
         moment = self._moment()
+        quota = None
+        if context is not None and self._quotas is not None:
+            quota = self._quotas.mutation_quota(context)
+            if quota is not None:
+                moment = moment._replace(count_partitions=quota.record)
         if request.API_KEY == UPDATE_FEATURES:
             problem = self._raft.machine.upgrade_problem()
             moment = moment._replace(kraft_upgrade_problem=problem)
@@ -276,6 +284,8 @@ class QuorumController:
         self._set_timer()
         if decision.records or self._waiting:
             await _within(self._wait_for_commit(), getattr(request, "timeout_ms", 0))
+        if quota is not None:
+            decision.response.throttle_time_ms = quota.finish(self._clock.monotonic_ms())
         return decision.response
 
     def _moment(self) -> Moment:

@@ -21,7 +21,7 @@ socket.request.max.bytes  int  = 104857600  >=1  high
 connections.max.idle.ms  long  = 600000  medium
     A connection without traffic for this long is closed. A negative value means never.
 max.connections  int  = 2147483647  >=0  medium  cluster-wide
-    Maximum number of connections on this node. Further connections wait or are refused.
+    Maximum number of connections on this node. Further connections wait.
 max.connections.per.ip  int  = 2147483647  >=0  medium  cluster-wide
     Maximum number of connections from one address.
 max.connections.per.ip.overrides  string  = ""  medium  cluster-wide
@@ -67,11 +67,9 @@ share.fetch.purgatory.purge.interval.requests  int  = 1000  medium
 early.start.listeners  list  distinct  high
     Listeners that open before the node is fully started.
 
-[unsupported: connections are accepted at any rate]
-max.connection.creation.rate  int  = 2147483647  >=0  medium  cluster-wide
-    Maximum number of new connections per second on this node.
-
 [honoured]
+max.connection.creation.rate  int  = 2147483647  >=0  medium  cluster-wide
+    Maximum number of new connections per second on this node. Further connections wait.
 unstable.api.versions.enable  boolean  = false  high  internal
     Also serve API versions that may still change, such as version 6 of InitProducerId.
 

@@ -5,7 +5,7 @@ SETTINGS = """
 client.quota.callback.class  class  low
     Java class that computes the quotas of clients.
 
-[accepted: quotas are not enforced yet, so these windows are not needed]
+[honoured]
 quota.window.num  int  = 11  >=1  low
     Number of windows from which clients' rates are computed.
 quota.window.size.seconds  int  = 1  >=1  low
@@ -14,6 +14,8 @@ controller.quota.window.num  int  = 11  >=1  low
     Number of windows from which rates of metadata changes are computed.
 controller.quota.window.size.seconds  int  = 1  >=1  low
     Length of a window that measures changes of metadata.
+
+[accepted: replicas do not move between directories]
 alter.log.dirs.replication.quota.window.num  int  = 11  >=1  low
     Number of windows from which rates of moves between directories are computed.
 alter.log.dirs.replication.quota.window.size.seconds  int  = 1  >=1  low

@@ -35,8 +35,10 @@ from odradek.core.controller.periodic import (
 from odradek.core.controller.state import (
     RECORDS_PER_BATCH_MAX,
     ControllerState,
+    CountPartitions,
     Decision,
     RandomBytes,
+    unlimited,
 )
 from odradek.core.metadata.batch_loader import BatchLoader, Change
 from odradek.core.metadata.image import MetadataImage
@@ -60,6 +62,8 @@ class Moment(NamedTuple):
     voter_count: int
     kraft_upgrade_problem: str | None = None
     """Why kraft.version cannot be raised to 1; only set for UpdateFeatures."""
+    count_partitions: CountPartitions = unlimited
+    """Counts the partitions that the request creates or deletes."""
 
 
 class ControllerMachine:
@@ -115,6 +119,7 @@ class ControllerMachine:
             acl_ids=self._acl_ids,
             heartbeats=self._heartbeats,
             now_ms=moment.now_ms,
+            count_partitions=moment.count_partitions,
         )
 
     # -- decisions --------------------------------------------------------------------------------

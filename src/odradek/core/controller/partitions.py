@@ -64,7 +64,16 @@ def _grow(state: ControllerState, request: CreatePartitionsTopic, records: list[
             f"The topic {request.name} currently has {present} partition(s); "
             f"{request.count} would not be an increase.",
         )
-    placements = _placements(state, request, present, len(topic.partitions[0].replicas))
+    additional = request.count - present
+    if request.assignments is not None and len(request.assignments) != additional:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{additional} partition(s) are to be added, "
+            f"but {len(request.assignments)} are assigned to brokers",
+        )
+    check_record_count(additional)
+    state.count_partitions(additional)
+    placements = _placements(state, request, additional, len(topic.partitions[0].replicas))
     code = ErrorCode.INVALID_REPLICATION_FACTOR
     if request.assignments is not None:
         code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
@@ -75,18 +84,10 @@ def _grow(state: ControllerState, request: CreatePartitionsTopic, records: list[
 
 
 def _placements(
-    state: ControllerState, request: CreatePartitionsTopic, present: int, factor: int
+    state: ControllerState, request: CreatePartitionsTopic, additional: int, factor: int
 ) -> list[tuple[int, ...]]:
-    additional = request.count - present
     if request.assignments is None:
-        check_record_count(additional)
         return place(state, additional, factor)
-    if len(request.assignments) != additional:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{additional} partition(s) are to be added, "
-            f"but {len(request.assignments)} are assigned to brokers",
-        )
     for each in request.assignments:
         check_assignment(state, each.broker_ids, factor)
     return [tuple(each.broker_ids) for each in request.assignments]

@@ -22,6 +22,17 @@ from odradek.wire.primitives import Message
 ResponseT = TypeVar("ResponseT", covariant=True)
 RandomBytes = Callable[[int], bytes]
 
+CountPartitions = Callable[[int], None]
+"""Counts partitions that a request creates or deletes.
+
+Raises `ApiError` (THROTTLING_QUOTA_EXCEEDED) if the client has created or deleted too many.
+"""
+
+
+def unlimited(partitions: int) -> None:
+    """Allow any number of partitions, for requests that have no quota."""
+
+
 RECORDS_MAX = 100_000
 """Maximum number of records of one decision (Apache Kafka: 10 000).
 
@@ -74,6 +85,8 @@ class ControllerState:
     """A decision reads the heartbeats, but does not change them."""
     now_ms: int
     """Monotonic time."""
+    count_partitions: CountPartitions = unlimited
+    """Called with the number of partitions before a topic's partitions are created or deleted."""
     _topic_values: dict[tuple[str, str], object] = field(default_factory=dict)
     """The values of settings by topic and name, which a decision about many partitions looks up for
     each of them."""

@@ -123,6 +123,7 @@ def _create(
     """
     settings = _settings(state, topic)
     partitions = _partitions(state, topic)
+    state.count_partitions(len(partitions))
     topic_id = new_topic_id(state)
     records.append(TopicRecord(name=topic.name, topic_id=topic_id))
     records += [
@@ -313,11 +314,16 @@ def delete_topics(
             )
         else:
             found[topic.id] = _deleted(topic.name, topic.id, None)
-    records: list[Message] = [
-        RemoveTopicRecord(topic_id=topic_id)
-        for topic_id, result in found.items()
-        if not result.error_code
-    ]
+    records: list[Message] = []
+    for topic_id, result in found.items():
+        if result.error_code:
+            continue
+        try:
+            state.count_partitions(len(state.image.topics.by_id[topic_id].partitions))
+        except ApiError as error:
+            found[topic_id] = _deleted(result.name, topic_id, error)
+        else:
+            records.append(RemoveTopicRecord(topic_id=topic_id))
     return Decision(records, DeleteTopicsResponse(responses=[*results.values(), *found.values()]))
 
 

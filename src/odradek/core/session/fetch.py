@@ -206,6 +206,12 @@ class FetchSessionCache:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return FetchPlan(ErrorCode.NONE, session, session.partitions.values(), incremental=True)
 
+    def drop_new(self, plan: FetchPlan) -> None:
+        """Remove the session that a full fetch has opened, because the response has no records."""
+        assert not plan.incremental
+        if plan.session is not None:
+            self._remove(plan.session.id)
+
     @staticmethod
     def _refusal(error: ErrorCode) -> FetchPlan:
         return FetchPlan(error, None, (), incremental=False)

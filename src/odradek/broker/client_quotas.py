@@ -1,0 +1,188 @@
+"""Applies the quotas of clients to requests (Kafka's RequestHandlerHelper and ClientQuotaManager).
+
+`odradek.core.quota.clients` measures and decides; this module passes metadata changes to it. While no
+client has a limit, the dispatcher and the broker have no quotas at all (`listen`).
+
+A client that exceeds a limit gets its response at once, with the time for which it is throttled. It
+should send nothing for this time, and its connection processes nothing (KIP-219,
+`Connection.mute`). A fetch that is throttled gets no records; they do not count then.
+
+- Produce counts the bytes of the request. It is acknowledged first, and throttled for the excess.
+- Fetch counts the bytes of the response. Fetches of other brokers are not limited.
+- All requests count the time that the event loop computes for them, in percent of the time; 100 % is
+  the whole event loop. WriteTxnMarkers and requests without a response do not count. Decisions of
+  the controller, reads of other threads and waiting do not count either.
+- The controller counts the partitions that are created and deleted (`mutation_quota`), and puts the
+  time into its response. The broker to which the client is connected throttles it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, Protocol
+
+from odradek.broker.context import RequestContext
+from odradek.config.broker_config import BrokerConfig
+from odradek.core.metadata.delta import MetadataDelta
+from odradek.core.metadata.image import MetadataImage
+from odradek.core.quota.clients import Change, ClientMeters, ClientQuotas
+from odradek.core.quota.connections import ConnectionRates
+from odradek.core.quota.limits import IP, Entity
+from odradek.core.quota.meters import Windows
+from odradek.core.quota.mutations import STRICT_SINCE, MutationQuota
+from odradek.env.clock import Clock
+from odradek.network.peer import Peer
+
+log = logging.getLogger("odradek.quota")
+
+PRODUCE, FETCH, WRITE_TXN_MARKERS = 0, 1, 27
+PERCENT_PER_NS: Final = 100 / 1_000_000_000
+
+
+class Charge(Protocol):
+    """Counts processed requests; see `QuotaManagers.charge`."""
+
+    def __call__(
+        self, key: int, peer: Peer, request_bytes: int, cost_ns: int, told_ms: int, *, silent: bool
+    ) -> int:
+        """Count a request; return how long its connection must be throttled."""
+        ...
+
+
+def charge_on_controller(
+    key: int, peer: Peer, request_bytes: int, cost_ns: int, told_ms: int, *, silent: bool
+) -> int:
+    """Throttle the connection only for the time that the controller has put into the response."""
+    return told_ms
+
+
+class QuotaManagers:
+    """A `Publisher` that measures clients. Use it only on the event loop's thread.
+
+    A node has one object, for its broker and its controller.
+    """
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        """The windows cannot be changed while the node runs."""
+        self.clients = ClientQuotas(
+            Windows(config.quota_window_num, config.quota_window_size_seconds * 1000),
+            Windows(
+                config.controller_quota_window_num,
+                config.controller_quota_window_size_seconds * 1000,
+            ),
+        )
+        self.now_ms = clock.monotonic_ms
+        self._listeners: list[Callable[[QuotaManagers | None], None]] = []
+        self._connection_rates: list[ConnectionRates] = []
+        self._of_addresses: dict[Entity, Mapping[str, float]] = {}
+        """The limits of addresses, by entity."""
+
+    def listen(self, use_quotas: Callable[[QuotaManagers | None], None]) -> None:
+        """Call `use_quotas` with this object while there is a limit, and with None while not."""
+        self._listeners.append(use_quotas)
+        use_quotas(None if self.clients.is_empty else self)
+
+    def limit_connections(self, rates: ConnectionRates) -> None:
+        """Apply the limits of addresses to the connections of a server."""
+        self._connection_rates.append(rates)
+        rates.apply(self._of_addresses.items())
+
+    # -- metadata ---------------------------------------------------------------------------------
+
+    def load(self, image: MetadataImage) -> None:
+        """Apply the limits of the first image."""
+        self._apply(image.client_quotas.items())
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Apply changed limits."""
+        changed = delta.client_quotas.changed
+        if changed:
+            self._apply(changed.items())
+
+    def _apply(self, changes: Collection[Change]) -> None:
+        self.clients.apply(changes)
+        for entity, values in changes:
+            if entity[0][0] != IP:
+                continue
+            if values:
+                self._of_addresses[entity] = values
+            else:
+                self._of_addresses.pop(entity, None)
+        for rates in self._connection_rates:
+            for name in rates.apply(changes):
+                log.warning("the limit of connections of %s is ignored: it is no address", name)
+        for use_quotas in self._listeners:
+            use_quotas(None if self.clients.is_empty else self)
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    def meters(self, peer: Peer) -> ClientMeters:
+        """Return the meters of a connection, which keeps them."""
+        kept = peer.meters
+        if kept is None or kept.generation != self.clients.generation:
+            user = peer.principal.partition(":")[2]
+            kept = self.clients.meters(user, peer.client_id, self.now_ms())
+            peer.keep_meters(kept)
+        return kept
+
+    def charge(
+        self, key: int, peer: Peer, request_bytes: int, cost_ns: int, told_ms: int, *, silent: bool
+    ) -> int:
+        """Count a processed request; return how long its connection must be throttled.
+
+        `told_ms` is the throttle time in the response, from the controller or from `fetched`.
+        `silent` says that there is no response.
+        """
+        meters = self.meters(peer)
+        produce, request = meters.produce, meters.request
+        if produce is None and request is None:
+            return told_ms
+        now_ms = self.now_ms()
+        request_ms = 0
+        if request is not None and not silent and key != WRITE_TXN_MARKERS:
+            request.add(cost_ns * PERCENT_PER_NS, now_ms)
+            if key != FETCH:  # `fetched` has checked it
+                request_ms = request.check(now_ms)
+        if produce is not None and key == PRODUCE:
+            produce_ms = produce.record(request_bytes, now_ms)
+            if produce_ms > request_ms:
+                produce.throttled(produce_ms, now_ms)
+                return produce_ms
+        throttle_ms = max(request_ms, told_ms)
+        if throttle_ms and request is not None and key != FETCH:
+            request.throttled(throttle_ms, now_ms)
+        return throttle_ms
+
+    def fetched(self, meters: ClientMeters, response_bytes: int) -> int:
+        """Count a response with records; return how long the client must be throttled instead.
+
+        If it must be throttled, the response is not sent and does not count.
+        """
+        now_ms = self.now_ms()
+        fetch, request = meters.fetch, meters.request
+        request_ms = 0 if request is None else request.check(now_ms)
+        if fetch is None:
+            fetch_ms = 0
+        else:
+            fetch_ms = fetch.record(response_bytes, now_ms)
+            if max(fetch_ms, request_ms):
+                fetch.add(-response_bytes, now_ms)
+        throttle_ms = max(fetch_ms, request_ms)
+        if throttle_ms:
+            meter = fetch if fetch_ms > request_ms else request
+            assert meter is not None
+            meter.throttled(throttle_ms, now_ms)
+        return throttle_ms
+
+    def mutation_quota(self, context: RequestContext) -> MutationQuota | None:
+        """Return the quota of a request that creates or deletes partitions; None without a limit."""
+        strict_since = STRICT_SINCE.get(context.api_key)
+        if strict_since is None or self.clients.is_empty:
+            return None
+        now_ms = self.now_ms()
+        user = context.principal.partition(":")[2]
+        meter = self.clients.mutation.meter(user, context.client_id, now_ms)
+        if meter is None:
+            return None
+        return MutationQuota(meter, context.api_version >= strict_since, now_ms)

@@ -1,0 +1,52 @@
+"""The quota of one request that creates or deletes partitions (Kafka's ControllerMutationQuota).
+
+It is strict from a version of each API on: a topic is refused with THROTTLING_QUOTA_EXCEEDED while
+the quota is exhausted, and accepted with all its partitions otherwise. Older clients do not know this
+error. For them it is permissive: all is accepted, and the client is throttled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.core.quota.meters import MutationMeter
+from odradek.model.errors import ApiError, ErrorCode
+
+STRICT_SINCE: Final[Mapping[int, int]] = {19: 6, 20: 5, 37: 3}
+"""The first strict version of CreateTopics, DeleteTopics and CreatePartitions, by API key."""
+
+
+class MutationQuota:
+    """The quota of one request."""
+
+    __slots__ = ("_is_strict", "_meter", "_now_ms", "_throttle_ms")
+
+    def __init__(self, meter: MutationMeter, is_strict: bool, now_ms: int) -> None:
+        self._meter = meter
+        self._is_strict = is_strict
+        self._now_ms = now_ms
+        self._throttle_ms = 0
+
+    def record(self, partitions: int) -> None:
+        """Count partitions.
+
+        Raises:
+            ApiError: THROTTLING_QUOTA_EXCEEDED: the quota is strict and exhausted.
+        """
+        if not self._is_strict:
+            self._meter.add(partitions, self._now_ms)
+            self._throttle_ms = self._meter.check(self._now_ms)
+            return
+        throttle_ms = self._meter.check(self._now_ms)
+        if throttle_ms:
+            self._throttle_ms = throttle_ms
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        self._meter.add(partitions, self._now_ms)
+
+    def finish(self, now_ms: int) -> int:
+        """Return how long the client must be throttled after the response."""
+        left_ms = max(0, self._throttle_ms - (now_ms - self._now_ms))
+        if left_ms:
+            self._meter.throttled(left_ms, now_ms)
+        return left_ms

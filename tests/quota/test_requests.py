@@ -1,0 +1,272 @@
+"""Requests of clients that exceed a limit, over sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from compat.lab.wire_client import WireClient
+
+from odradek.client.admin.quotas import alter_quotas, describe_quotas
+from odradek.client.cluster import Cluster
+from odradek.model.errors import ErrorCode
+from odradek.node.metrics import families
+from odradek.records.builder import RecordBatchBuilder
+from odradek.testing import Broker
+from odradek.wire.generated.api_versions_request import ApiVersionsRequest
+from odradek.wire.generated.api_versions_response import ApiVersionsResponse
+from odradek.wire.generated.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from odradek.wire.generated.create_partitions_response import CreatePartitionsResponse
+from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.generated.create_topics_response import CreateTopicsResponse
+from odradek.wire.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from odradek.wire.generated.delete_topics_response import DeleteTopicsResponse
+from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.generated.fetch_response import FetchResponse
+from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
+from odradek.wire.generated.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.wire.generated.offset_commit_response import OffsetCommitResponse
+from odradek.wire.generated.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from odradek.wire.generated.produce_response import ProduceResponse
+
+CLIENT = (("client-id", "compat"),)
+"""The client id of `WireClient`. The commands of the test itself have another one."""
+SLOW = 0.001
+"""A limit that one request exceeds for a long time."""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"t": 1, "u": 1}) as broker:
+        yield broker
+
+
+@contextmanager
+def limited(broker: Broker, **limits: float) -> Iterator[None]:
+    with Cluster(broker.bootstrap_servers) as cluster:
+        alter_quotas(cluster, CLIENT, limits)
+        try:
+            yield
+        finally:
+            alter_quotas(cluster, CLIENT, dict.fromkeys(limits))
+            assert not describe_quotas(cluster)
+
+
+def produce(size: int = 10, topic: str = "t", acks: int = 1) -> ProduceRequest:
+    builder = RecordBatchBuilder()
+    builder.append(1, None, bytes(size))
+    data = PartitionProduceData(index=0, records=builder.build())
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=30_000,
+        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+    )
+
+
+@pytest.mark.parametrize("version", [9, 8])  # the fast path, and the other one
+def test_a_producer_is_throttled_with_all_connections_of_its_client_id(broker, version):
+    with limited(broker, producer_byte_rate=1000), WireClient(broker.port) as wire:
+        answer = wire.call("Produce", version, produce(), ProduceResponse)
+        assert answer.throttle_time_ms == 0
+        answer = wire.call("Produce", version, produce(50_000), ProduceResponse)
+        assert 35_000 < answer.throttle_time_ms <= 50_200
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        with WireClient(broker.port) as other:
+            answer = other.call("Produce", version, produce(), ProduceResponse)
+            assert answer.throttle_time_ms > 1000
+        found = {each.name: list(each.samples) for each in families(broker.node.metric_sources())}
+        (rate,) = found["kafka_server_produce_byte_rate"]
+        assert rate.labels == {"user": "", "client_id": "compat"}
+        assert rate.value > 1000
+        assert found["kafka_server_produce_throttle_time"][0].value > 1000
+        assert found["kafka_server_produce_queue_size"][0].value >= 2
+    with WireClient(broker.port) as wire:
+        assert wire.call("Produce", version, produce(), ProduceResponse).throttle_time_ms == 0
+
+
+def test_a_refused_batch_is_throttled_too(broker):
+    request = produce(50_000)
+    data = request.topic_data[0].partition_data[0]
+    damaged = bytearray(data.records)
+    damaged[-1] ^= 1
+    data.records = bytes(damaged)
+    with limited(broker, producer_byte_rate=1000), WireClient(broker.port) as wire:
+        answer = wire.call("Produce", 9, request, ProduceResponse)
+    assert answer.throttle_time_ms > 1000
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_without_responses_a_producer_is_only_muted(broker):
+    with limited(broker, producer_byte_rate=1000), WireClient(broker.port) as wire:
+        wire.send(wire.frame("Produce", 9, produce(50_000, acks=0)))
+        wire.send(wire.frame("ApiVersions", 0, ApiVersionsRequest()))
+        with WireClient(broker.port) as other:
+            while other.call("Produce", 9, produce(), ProduceResponse).throttle_time_ms == 0:
+                pass  # the request without a response may not have arrived
+        wire.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            wire.socket.recv(1)
+
+
+def fetch(offset: int, session: int = 0, epoch: int = 0) -> FetchRequest:
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=500)
+    return FetchRequest(
+        max_wait_ms=0,
+        max_bytes=500,
+        session_id=session,
+        session_epoch=epoch,
+        topics=[FetchTopic(topic="u", partitions=[wanted])],
+    )
+
+
+def test_a_consumer_gets_no_records_while_it_is_throttled(broker):
+    with WireClient(broker.port) as wire:
+        for _ in range(50):
+            wire.call("Produce", 9, produce(600, "u"), ProduceResponse)
+    with limited(broker, consumer_byte_rate=100):
+        with WireClient(broker.port) as wire:
+            opened = wire.call("Fetch", 12, fetch(0), FetchResponse)
+            assert opened.throttle_time_ms == 0
+            assert opened.responses[0].partitions[0].records
+            offset, throttled = 0, opened
+            while not throttled.throttle_time_ms:
+                offset += 1
+                throttled = wire.call(
+                    "Fetch", 12, fetch(offset, opened.session_id, offset), FetchResponse
+                )
+        assert throttled.session_id == opened.session_id
+        assert throttled.responses == []
+        with WireClient(broker.port) as wire:  # a full fetch opens no session then
+            answer = wire.call("Fetch", 12, fetch(0), FetchResponse)
+        assert (answer.session_id, answer.responses) == (0, [])
+        assert answer.throttle_time_ms > 0
+    with WireClient(broker.port) as wire:
+        request = fetch(offset, opened.session_id, offset + 1)
+        answer = wire.call("Fetch", 12, request, FetchResponse)
+        assert answer.throttle_time_ms == 0
+        assert answer.responses[0].partitions[0].records
+
+
+def test_the_time_of_requests_is_limited(broker):
+    commit = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        topics=[
+            OffsetCommitRequestTopic(
+                name="t",
+                partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=1)],
+            )
+        ],
+    )
+    find = FindCoordinatorRequest(coordinator_keys=["g"])
+    with WireClient(broker.port) as wire:
+        while (
+            wire.call("FindCoordinator", 4, find, FindCoordinatorResponse)
+            .coordinators[0]
+            .error_code
+        ):
+            pass  # the topic is being created
+        while (
+            wire.call("OffsetCommit", 9, commit, OffsetCommitResponse)
+            .topics[0]
+            .partitions[0]
+            .error_code
+        ):
+            pass  # the coordinator is loading
+    with limited(broker, request_percentage=0.000_001):
+        for name, version, request, response in (
+            ("ApiVersions", 2, ApiVersionsRequest(), ApiVersionsResponse),
+            ("OffsetCommit", 9, commit, OffsetCommitResponse),
+            ("OffsetCommit", 7, commit, OffsetCommitResponse),
+            ("Produce", 9, produce(), ProduceResponse),
+            ("Fetch", 12, fetch(0), FetchResponse),
+        ):
+            with WireClient(broker.port) as wire:
+                answer = wire.call(name, version, request, response)
+            assert 0 < answer.throttle_time_ms <= 1000, name
+
+
+def create(name: str, count: int) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[CreatableTopic(name=name, num_partitions=count, replication_factor=1)],
+        timeout_ms=10_000,
+    )
+
+
+def test_changes_of_partitions_are_limited(broker):
+    with limited(broker, controller_mutation_rate=SLOW):
+        with WireClient(broker.port) as wire:
+            answer = wire.call("CreateTopics", 7, create("v", 3), CreateTopicsResponse)
+        assert answer.topics[0].error_code == 0
+        assert answer.throttle_time_ms == 0  # strict: all that was asked, or nothing
+        with WireClient(broker.port) as wire:
+            answer = wire.call("CreateTopics", 7, create("w", 1), CreateTopicsResponse)
+        assert answer.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert answer.throttle_time_ms > 1_000_000
+        more = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name="v", count=5, assignments=None)], timeout_ms=10_000
+        )
+        with WireClient(broker.port) as wire:
+            grown = wire.call("CreatePartitions", 3, more, CreatePartitionsResponse)
+        assert grown.results[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        removal = DeleteTopicsRequest(topics=[DeleteTopicState(name="v")], timeout_ms=10_000)
+        with WireClient(broker.port) as wire:
+            deleted = wire.call("DeleteTopics", 6, removal, DeleteTopicsResponse)
+        assert deleted.responses[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        with WireClient(broker.port) as wire:  # older clients do not know this error
+            answer = wire.call("CreateTopics", 5, create("w", 1), CreateTopicsResponse)
+        assert answer.topics[0].error_code == 0
+        assert answer.throttle_time_ms > 1_000_000
+
+
+def test_an_address_has_a_rate_of_connections():
+    with Broker() as broker, Cluster(broker.bootstrap_servers) as cluster:
+        alter_quotas(cluster, (("ip", "127.0.0.1"),), {"connection_creation_rate": 1.0})
+        refused = 0
+        while not refused:
+            with WireClient(broker.port) as wire:
+                try:
+                    wire.call("ApiVersions", 0, ApiVersionsRequest(), ApiVersionsResponse)
+                except ConnectionError:
+                    refused += 1
+        assert broker.node.server.connections_refused == 1
+
+
+def test_a_node_has_a_rate_of_connections():
+    # With one window the first connection of a millisecond already has a rate of 1000 per second.
+    with Broker(settings={"max.connection.creation.rate": 5, "quota.window.num": 1}) as broker:
+        with WireClient(broker.port) as wire:
+            wire.call("ApiVersions", 0, ApiVersionsRequest(), ApiVersionsResponse)
+        found = {each.name: list(each.samples) for each in families(broker.node.metric_sources())}
+        name = "kafka_server_socket_server_metrics_connection_accept_throttle_time"
+        assert found[name][0].value > 0
+
+
+def test_more_connections_than_the_limit_wait():
+    with Broker(settings={"max.connections": 2}) as broker:
+        first, second, third = (WireClient(broker.port) for _ in range(3))
+        for wire in (first, second):
+            wire.call("ApiVersions", 0, ApiVersionsRequest(), ApiVersionsResponse)
+        third.send(third.frame("ApiVersions", 0, ApiVersionsRequest()))
+        second.call("ApiVersions", 0, ApiVersionsRequest(), ApiVersionsResponse)
+        third.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            third.socket.recv(1)
+        first.close()
+        third.socket.setblocking(True)
+        assert third.receive()
+        second.close()
+        third.close()
