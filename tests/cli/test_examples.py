@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 
@@ -11,11 +12,13 @@ from confluent_kafka import Producer
 from tests.cli.conftest import invoke
 
 from odradek.cli import main
+from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.testing import Broker
 
 EXAMPLE = re.compile(r"^ *(odradek\b[^|#<>\n]*)(.*)$", re.MULTILINE)
 NOT_HERE = (
     "--port", "serve", "demo", "format", "completion", "bench",  # have tests of their own
+    "--command-config", "$PWD",
     "--follow", "transaction abort", " log ", "cluster start",
     "cluster add-broker", "cluster drain", "cluster remove",
 )  # fmt: skip
@@ -40,7 +43,8 @@ EXAMPLES = list(dict.fromkeys(examples()))
 
 @pytest.fixture(scope="module")
 def broker():
-    with Broker() as broker:
+    settings = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
+    with Broker(settings=settings) as broker:
         producer = Producer(
             {
                 "bootstrap.servers": broker.bootstrap_servers,
@@ -75,9 +79,16 @@ def can_be_run(example):
 
 
 @pytest.mark.parametrize("example", [each for each in EXAMPLES if can_be_run(each)])
-def test_it_works(run, example):
+def test_it_works(run, example, monkeypatch):
     if example.startswith("odradek topic create flights"):
         run("topic", "delete", "flights", "--yes")
+    if example.startswith("odradek user"):
+        monkeypatch.setattr("sys.stdin", io.StringIO("alice-secret\n"))
+        run("user", "add", "alice", "--generate")
+    if example.startswith("odradek acl remove"):
+        run("acl", "add", "alice", "read", "topic:flights")
+    if example.startswith(("odradek secure user", "odradek secure node")):
+        run("secure", "init", "secured")
     run(*shlex.split(example)[1:])
 
 

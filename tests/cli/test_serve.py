@@ -120,7 +120,9 @@ def test_a_configuration_of_apache_kafka_as_it_is(tmp_path, quorum):
     file.write_text(text)
     with serving("--config", file) as (process, lines):
         assert address_of(lines) == f"localhost:{port}"
-        assert not [line for line in lines if line.startswith("Warning")]
+        warnings = [line for line in lines if line.startswith("Warning")]
+        assert len(warnings) == 1
+        assert "no authentication on PLAINTEXT, CONTROLLER. Listen" in warnings[0]
         with socket.create_connection(("localhost", controller_port)):
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0

@@ -30,6 +30,12 @@ COMMANDS = {
         "odradek.cli.transaction:transaction",
         "List, describe and abort transactions.",
     ),
+    "user": ("odradek.cli.user:user", "List, add and remove users with a password (SCRAM)."),
+    "acl": ("odradek.cli.acl:acl", "List, add, remove and explain ACLs."),
+    "secure": (
+        "odradek.cli.secure:secure",
+        "Make certificates and settings for a node with TLS, SASL and ACLs.",
+    ),
     "config": ("odradek.cli.config:config", "Show and change settings of topics, brokers, groups."),
     "cluster": ("odradek.cli.cluster:cluster", "Show, run, grow and shrink clusters."),
     "quota": ("odradek.cli.quota:quota", "Show and change the quotas of clients."),

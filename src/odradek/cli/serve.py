@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,12 +138,35 @@ def _run(settings: Mapping[str, str] | None, given: Mapping[str, str]) -> int:
     configure_logging(
         config.odradek_log_level, config.odradek_log_format, sys.stderr, colour=sys.stderr.isatty()
     )
-    for text in loaded.warnings:
+    for text in (*loaded.warnings, *_open_listeners(config)):
         warn(text)
     try:
         return run(config, _greet if config.odradek_log_format == "text" else lambda node: None)
     except StartError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _open_listeners(config: BrokerConfig) -> Iterator[str]:
+    """Yield a warning if everyone who reaches this machine may use the node."""
+    names = [
+        each.name
+        for each in config.listeners
+        if not _is_loopback(each.host)
+        and each.name not in config.sasl_by_listener
+        and (
+            each.name not in config.tls_by_listener
+            or config.tls_by_listener[each.name].client_auth != "required"
+        )
+    ]
+    if names:
+        yield (
+            f"everyone who can reach this machine may use the node: no authentication on "
+            f"{', '.join(names)}. Listen on localhost only (--host localhost), or see: odradek secure"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def _greet(node: Node) -> None:

@@ -1,0 +1,364 @@
+"""`odradek acl`: lists, adds, removes and explains ACLs.
+
+A resource is written as `topic:flights`, `group:jobs`, `transactional-id:job`, `user:alice`,
+`delegation-token:ID` or `cluster`. A star at the end makes it a prefix: `topic:flights-*`. The star
+alone, `topic:*`, stands for all resources of the type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import click
+
+from odradek.cli.options import cluster_options, connected, json_option
+from odradek.cli.output import (
+    Column,
+    confirm,
+    note,
+    note_none,
+    plural,
+    print_fields,
+    print_json,
+    print_table,
+)
+from odradek.client.admin.acls import (
+    ALLOW_EVERYONE,
+    AUTHORIZER,
+    SUPER_USERS,
+    Explanation,
+    create_acls,
+    delete_acls,
+    explain,
+    list_acls,
+)
+from odradek.core.authorizer.filters import AclFilter
+from odradek.core.metadata.image import AccessControlEntry
+from odradek.model.acl import (
+    CLUSTER_NAME,
+    WILDCARD,
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+    PatternType,
+)
+
+ANY = "any"
+_TYPES = {
+    each.name.lower().replace("_", "-"): each
+    for each in AclResourceType
+    if each > AclResourceType.ANY
+}
+_OPERATIONS = {
+    each.name.lower().replace("_", "-"): each for each in AclOperation if each > AclOperation.ANY
+}
+_PERMISSIONS = {"allow": AclPermissionType.ALLOW, "deny": AclPermissionType.DENY}
+
+
+class Pattern(NamedTuple):
+    """The resources that an ACL applies to."""
+
+    resource_type: AclResourceType
+    name: str
+    kind: PatternType
+
+    def __str__(self) -> str:
+        return _resource_text(self.resource_type, self.name, self.kind)
+
+
+@click.group()
+def acl() -> None:
+    """List, add, remove and explain ACLs.
+
+    A RESOURCE is topic:NAME, group:NAME, transactional-id:NAME, user:NAME, delegation-token:NAME or
+    cluster. A star at the end of the NAME makes it a prefix. A PRINCIPAL without a type is a user.
+
+    \b
+    Examples:
+      odradek acl list
+      odradek acl add alice read,describe topic:flights 'group:jobs-*'
+      odradek acl explain alice write topic:flights
+      odradek acl remove alice read topic:flights
+    """
+
+
+# -- words ------------------------------------------------------------------------------------
+
+
+def _principal(text: str) -> str:
+    return text if ":" in text else f"User:{text}"
+
+
+def _resource(text: str) -> Pattern:
+    kind, colon, name = text.partition(":")
+    resource_type = _TYPES.get(kind.lower().replace("_", "-"))
+    if resource_type is None:
+        raise click.UsageError(f"{text!r}: write TYPE:NAME with one of {', '.join(_TYPES)}")
+    if resource_type is AclResourceType.CLUSTER:
+        if name not in ("", CLUSTER_NAME):
+            raise click.UsageError(f"{text!r}: write cluster, without a name")
+        return Pattern(resource_type, CLUSTER_NAME, PatternType.LITERAL)
+    if not colon or not name:
+        raise click.UsageError(f"{text!r} has no name; write {kind}:NAME, or {kind}:* for all")
+    if name.endswith(WILDCARD) and name != WILDCARD:
+        return Pattern(resource_type, name.removesuffix(WILDCARD), PatternType.PREFIXED)
+    return Pattern(resource_type, name, PatternType.LITERAL)
+
+
+def _operation(text: str) -> AclOperation:
+    found = _OPERATIONS.get(text.strip().lower().replace("_", "-"))
+    if found is None:
+        raise click.UsageError(f"there is no operation {text!r}; write {', '.join(_OPERATIONS)}")
+    return found
+
+
+def _operation_text(value: int) -> str:
+    return AclOperation(value).name.lower().replace("_", "-")
+
+
+def _resource_text(resource_type: int, name: str, pattern_type: int) -> str:
+    if resource_type == AclResourceType.CLUSTER:
+        return "cluster"
+    star = WILDCARD if pattern_type == PatternType.PREFIXED else ""
+    return f"{AclResourceType(resource_type).name.lower().replace('_', '-')}:{name}{star}"
+
+
+def _filter(
+    principal: str | None, operation: str | None, resource: str | None, host: str | None
+) -> AclFilter:
+    pattern = None if resource in (None, ANY) else _resource(str(resource))
+    return AclFilter(
+        AclResourceType.ANY if pattern is None else pattern.resource_type,
+        None if pattern is None else pattern.name,
+        PatternType.ANY if pattern is None else pattern.kind,
+        None if principal in (None, ANY) else _principal(str(principal)),
+        host,
+        AclOperation.ANY if operation in (None, ANY) else _operation(str(operation)),
+        AclPermissionType.ANY,
+    )
+
+
+# -- output -----------------------------------------------------------------------------------
+
+
+def _json_of(entry: AccessControlEntry) -> dict[str, object]:
+    return {
+        "principal": entry.principal,
+        "permission": AclPermissionType(entry.permission_type).name.lower(),
+        "operation": _operation_text(entry.operation),
+        "resource_type": AclResourceType(entry.resource_type).name.lower(),
+        "resource_name": entry.resource_name,
+        "pattern_type": PatternType(entry.pattern_type).name.lower(),
+        "host": entry.host,
+    }
+
+
+def _print_entries(entries: Iterable[AccessControlEntry], indent: int = 0) -> None:
+    columns = [
+        Column(each) for each in ("Principal", "Permission", "Operation", "Resource", "Host")
+    ]
+    rows = [
+        (
+            each.principal,
+            AclPermissionType(each.permission_type).name.lower(),
+            _operation_text(each.operation),
+            _resource_text(each.resource_type, each.resource_name, each.pattern_type),
+            each.host,
+        )
+        for each in entries
+    ]
+    print_table(columns, rows, indent=indent)
+
+
+# -- commands ---------------------------------------------------------------------------------
+
+
+@acl.command("list")
+@click.option("--principal", "-p", metavar="PRINCIPAL", help="Only ACLs of this principal.")
+@click.option("--resource", "-r", metavar="RESOURCE", help="Only ACLs with exactly this resource.")
+@click.option(
+    "--applying-to", metavar="RESOURCE", help="All ACLs that apply to this resource, by any name."
+)
+@json_option
+@cluster_options
+def list_command(
+    principal: str | None, resource: str | None, applying_to: str | None, as_json: bool
+) -> None:
+    """List the ACLs.
+
+    \b
+    Examples:
+      odradek acl list --principal alice
+      odradek acl list --applying-to topic:flights
+    """
+    if resource is not None and applying_to is not None:
+        raise click.UsageError("--resource and --applying-to cannot be used together")
+    wanted = _filter(principal, None, applying_to or resource, None)
+    if applying_to is not None:
+        if wanted.pattern_type is PatternType.PREFIXED:
+            raise click.UsageError("--applying-to needs the name of a resource, not a prefix")
+        wanted = wanted._replace(pattern_type=PatternType.MATCH)
+    with connected() as cluster:
+        found = list_acls(cluster, wanted)
+        in_all = 0 if found else len(list_acls(cluster, _filter(None, None, None, None)))
+    if as_json:
+        print_json([_json_of(each) for each in found])
+    elif found:
+        _print_entries(found)
+    else:
+        note_none("ACLs", in_all)
+
+
+_principal_argument = click.argument("principal", metavar="PRINCIPAL")
+_host_option = click.option(
+    "--host", default=WILDCARD, help="Only from this address.  [default: any address]"
+)
+
+
+@acl.command()
+@_principal_argument
+@click.argument("operations", metavar="OPERATION,…")
+@click.argument("resources", metavar="RESOURCE…", nargs=-1, required=True)
+@click.option("--deny", is_flag=True, help="Deny the operations. Denials come before permissions.")
+@_host_option
+@cluster_options
+def add(principal: str, operations: str, resources: tuple[str, ...], deny: bool, host: str) -> None:
+    """Allow a principal to do something, or deny it.
+
+    The principal `User:*` stands for everyone. The operation `all` stands for all operations.
+
+    \b
+    Examples:
+      odradek acl add alice read,describe topic:flights 'group:jobs-*'
+      odradek acl add alice all 'topic:alice-*'
+      odradek acl add mallory all cluster --deny
+    """
+    permission = AclPermissionType.DENY if deny else AclPermissionType.ALLOW
+    patterns = [_resource(each) for each in resources]
+    wanted = [_operation(each) for each in operations.split(",")]
+    entries = [
+        AccessControlEntry(
+            pattern.resource_type,
+            pattern.name,
+            pattern.kind,
+            _principal(principal),
+            host,
+            operation,
+            permission,
+        )
+        for pattern in patterns
+        for operation in wanted
+    ]
+    with connected() as cluster:
+        create_acls(cluster, entries)
+    _print_entries(entries)
+
+
+@acl.command()
+@_principal_argument
+@click.argument("operation", metavar="OPERATION")
+@click.argument("resource", metavar="RESOURCE")
+@click.option("--host", help="Only ACLs with this host.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@cluster_options
+def remove(principal: str, operation: str, resource: str, host: str | None, yes: bool) -> None:
+    """Remove ACLs, both permissions and denials. `any` selects every principal or operation.
+
+    \b
+    Examples:
+      odradek acl remove alice read topic:flights
+      odradek acl remove alice any any --yes
+    """
+    wanted = _filter(principal, operation, resource, host)
+    with connected() as cluster:
+        found = list_acls(cluster, wanted)
+        if not found:
+            note("No ACL is selected. See which there are: odradek acl list")
+            click.get_current_context().exit(1)
+        _print_entries(found)
+        confirm(f"Remove {plural(len(found), 'ACL')}?", yes=yes)
+        count = delete_acls(cluster, wanted)
+    note(f"Removed {plural(count, 'ACL')}.")
+
+
+@acl.command("explain")
+@_principal_argument
+@click.argument("operation", metavar="OPERATION")
+@click.argument("resource", metavar="RESOURCE")
+@click.option(
+    "--host", default="127.0.0.1", help="The address of the client.  [default: 127.0.0.1]"
+)
+@json_option
+@cluster_options
+def explain_command(
+    principal: str, operation: str, resource: str, host: str, as_json: bool
+) -> None:
+    """Show whether a principal may do something, which rule decides, and why.
+
+    \b
+    Examples:
+      odradek acl explain alice write topic:flights
+      odradek acl explain alice read group:jobs-1 --host 10.0.0.7
+    """
+    pattern, wanted = _resource(resource), _operation(operation)
+    if pattern.kind is PatternType.PREFIXED or pattern.name == WILDCARD:
+        raise click.UsageError(f"{resource!r}: write the name of one resource")
+    if wanted is AclOperation.ALL:
+        raise click.UsageError("write one operation, such as read")
+    who = _principal(principal)
+    with connected() as cluster:
+        found = explain(cluster, who, host, wanted, pattern.resource_type, pattern.name)
+    reason = _reason(found, wanted)
+    if as_json:
+        entry = None if found.rule is None else found.rule.entry
+        print_json(
+            {
+                "allowed": found.is_allowed,
+                "rule": None if found.rule is None else found.rule.name,
+                "acl": None if entry is None else _json_of(entry),
+                "reason": reason,
+                "applying": [_json_of(each) for each in found.applying],
+            }
+        )
+        return
+    verb = "may" if found.is_allowed else "may not"
+    print_fields(
+        [
+            ("Verdict", f"{who} at {host} {verb} {_operation_text(wanted)} {pattern}"),
+            ("Reason", reason),
+        ]
+    )
+    _print_applying(found.applying, pattern)
+
+
+def _print_applying(applying: Sequence[AccessControlEntry], pattern: Pattern) -> None:
+    if applying:
+        click.echo(f"\nACLs that apply to {pattern}:")
+        _print_entries(applying, indent=2)
+
+
+def _reason(found: Explanation, wanted: AclOperation) -> str:
+    rule = found.rule
+    if rule is None:
+        return (
+            f"The brokers have no authorizer ({AUTHORIZER} is empty): everyone may do everything."
+        )
+    if rule.name == "SuperUser":
+        return f"The principal is in {SUPER_USERS}."
+    entry = rule.entry
+    if entry is not None:
+        where = _resource_text(entry.resource_type, entry.resource_name, entry.pattern_type)
+        verb = "allows" if rule.is_allowed else "denies"
+        implied = ""
+        if entry.operation not in (wanted, AclOperation.ALL):
+            implied = f", which implies {_operation_text(wanted)}"
+        return (
+            f"An ACL {verb} {entry.principal} {_operation_text(entry.operation)} on {where} "
+            f"from {'any address' if entry.host == WILDCARD else entry.host}{implied}."
+        )
+    if found.applying:
+        return "ACLs apply to the resource, but none allows this. What is not allowed is denied."
+    if rule.is_allowed:
+        return f"No ACL applies to the resource, and {ALLOW_EVERYONE} is true."
+    return f"No ACL applies to the resource, and {ALLOW_EVERYONE} is false."

@@ -1,0 +1,337 @@
+"""`odradek secure`: certificates and settings for nodes with TLS, SASL and ACLs.
+
+`init` makes a certificate authority, the certificates of the nodes, and the settings of nodes and
+clients. Clients log in as the super user `admin` with the mechanism PLAIN; other users are made
+with `odradek user add`. Nodes of a cluster log in as `node`, which is a super user too.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from odradek.cli.certificates import Authority, check_names, hosts_of, write_secret
+from odradek.cli.output import note, styled
+from odradek.config.authorizer import STANDARD_AUTHORIZER
+from odradek.config.jaas import PLAIN_LOGIN_MODULE
+from odradek.model import uuids
+
+DAYS = 825
+AUTHORITY_DAYS = 3650
+PORT_DEFAULT = 9092
+PASSWORD_BYTES = 18
+LISTENER, CONTROLLER = "SASL_SSL", "CONTROLLER"
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_NODE = re.compile(r"([0-9]+)@\[?([^\]]+?)\]?:([0-9]+)")
+
+
+class _Node(NamedTuple):
+    id: int
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        return _address(self.host, self.port)
+
+    @property
+    def controller_address(self) -> str:
+        return _address(self.host, self.port + 1)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Files(NamedTuple):
+    """The files in a directory of `odradek secure`."""
+
+    directory: Path
+
+    @property
+    def trust(self) -> Path:
+        return self.directory / "ca.pem"
+
+    @property
+    def client(self) -> Path:
+        return self.directory / "client.properties"
+
+    @property
+    def librdkafka(self) -> Path:
+        return self.directory / "librdkafka.properties"
+
+    def key(self, node_id: int) -> Path:
+        return self.directory / f"node-{node_id}.pem"
+
+    def user(self, name: str) -> Path:
+        return self.directory / f"user-{name}.pem"
+
+    def server(self, node_id: int | None) -> Path:
+        end = "" if node_id is None else f"-{node_id}"
+        return self.directory / f"server{end}.properties"
+
+
+@click.group()
+def secure() -> None:
+    """Make certificates and settings for nodes with TLS, SASL and ACLs.
+
+    The certificate authority is meant for development and tests: its key is a file.
+
+    \b
+    Examples:
+      odradek secure init secured
+      odradek secure user secured alice
+    """
+
+
+_directory = click.argument(
+    "directory", metavar="DIRECTORY", type=click.Path(file_okay=False, path_type=Path)
+)
+_hosts_option = click.option(
+    "--host", "hosts", metavar="HOST", multiple=True,
+    help="A name or address for the certificate, besides localhost and this machine's name. "
+    "Repeatable.",
+)  # fmt: skip
+_days_option = click.option(
+    "--days",
+    type=click.IntRange(1, 36500),
+    default=DAYS,
+    help=f"How long certificates are valid.  [default: {DAYS}]",
+)
+
+
+@secure.command()
+@_directory
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65534),
+    default=PORT_DEFAULT,
+    help=f"Port of the node.  [default: {PORT_DEFAULT}]",
+)
+@_hosts_option
+@click.option(
+    "--node",
+    "nodes",
+    metavar="ID@HOST:PORT",
+    multiple=True,
+    help="A node of a cluster; repeatable. The controller listens on the next port.",
+)
+@_days_option
+def init(
+    directory: Path, port: int, hosts: tuple[str, ...], nodes: tuple[str, ...], days: int
+) -> None:
+    """Make an authority, certificates, and settings for a node or a cluster and its clients.
+
+    \b
+    A secured node and its first client:
+      odradek secure init secured
+      odradek serve --config secured/server.properties
+      odradek topic list --command-config secured/client.properties
+
+    \b
+    A cluster:
+      odradek secure init cluster --node 1@a:9092 --node 2@b:9092 --node 3@c:9092
+    """
+    check_names(hosts)
+    cluster = [_parse_node(each) for each in nodes]
+    if len({node.id for node in cluster}) != len(cluster):
+        raise click.UsageError("each --node needs its own id")
+    directory = directory.absolute()
+    if directory.exists() and any(directory.iterdir()):
+        raise click.ClickException(f"{directory} is not empty; choose another directory")
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    files = _Files(directory)
+    authority = Authority.create(directory, "Odradek development authority", AUTHORITY_DAYS)
+    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    common = _here(hosts)
+    for node in cluster or [_Node(1, "localhost", port)]:
+        names = list(dict.fromkeys((*common, node.host)))
+        write_secret(files.key(node.id), authority.issue(f"node-{node.id}", names, days))
+    if cluster:
+        node_password = secrets.token_urlsafe(PASSWORD_BYTES)
+        for node in cluster:
+            settings = _cluster_settings(files, node, cluster, password, node_password)
+            _write(files.server(node.id), settings)
+    else:
+        _write(files.server(None), _single_settings(files, port, password))
+    servers = ",".join(each.address for each in cluster) or f"localhost:{port}"
+    _write(files.client, _java_settings(files, servers, password))
+    _write(files.librdkafka, _librdkafka_settings(files, servers, password))
+    _print_next(files, cluster)
+
+
+def _parse_node(text: str) -> _Node:
+    found = _NODE.fullmatch(text)
+    if found is None or not 0 < int(found[3]) < 65535:
+        raise click.UsageError(f"--node {text!r}: write ID@HOST:PORT, as 1@localhost:9092")
+    check_names([found[2]])
+    return _Node(int(found[1]), found[2], int(found[3]))
+
+
+def _here(hosts: tuple[str, ...]) -> list[str]:
+    names = dict.fromkeys((*_LOCAL, *hosts))
+    own = socket.gethostname()
+    if re.fullmatch(r"[A-Za-z0-9.-]+", own):
+        names.setdefault(own)
+    return list(names)
+
+
+@secure.command()
+@_directory
+@click.argument("node_id", metavar="ID", type=click.IntRange(0))
+@_hosts_option
+@_days_option
+def node(directory: Path, node_id: int, hosts: tuple[str, ...], days: int) -> None:
+    """Make a new key and certificate for a node, for example before the old one expires.
+
+    The new certificate has the hosts of the old one. A running broker reads the new file when
+    ssl.keystore.location is set again.
+
+    \b
+    Examples:
+      odradek secure node secured 1
+      odradek config set broker 1 ssl.keystore.location=$PWD/secured/node-1.pem
+    """
+    check_names(hosts)
+    file = _Files(directory.absolute()).key(node_id)
+    names = list(dict.fromkeys((*hosts_of(file), *_here(hosts))))
+    write_secret(file, Authority.load(directory).issue(f"node-{node_id}", names, days))
+    note(f"Wrote {file}")
+
+
+@secure.command("user")
+@_directory
+@click.argument("name", metavar="USER")
+@_days_option
+def user_command(directory: Path, name: str, days: int) -> None:
+    """Make a key and certificate for a user, for listeners with ssl.client.auth=required.
+
+    The principal is User:CN=USER, unless ssl.principal.mapping.rules maps it to another name.
+
+    \b
+    Example:
+      odradek secure user secured alice
+    """
+    check_names([name])
+    file = _Files(directory.absolute()).user(name)
+    write_secret(file, Authority.load(directory).issue(name, (), days))
+    note(f"Wrote {file}. Clients use it with ssl.keystore.location and ssl.keystore.type=PEM.")
+
+
+# -- settings ---------------------------------------------------------------------------------
+
+
+def _write(file: Path, settings: dict[str, str]) -> None:
+    """Write a properties file. It is ISO 8859-1 with escapes, as in Java."""
+    lines = (f"{name}={each}\n" for name, each in settings.items())
+    text = "".join(lines).replace("\\", "\\\\")
+    write_secret(file, text.encode("ascii", "backslashreplace"))
+
+
+def _jaas(**options: str) -> str:
+    words = " ".join(f'{name}="{each}"' for name, each in options.items())
+    return f"{PLAIN_LOGIN_MODULE} required {words};"
+
+
+def _node_settings(files: _Files, node_id: int) -> dict[str, str]:
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node_id),
+        "log.dirs": str(files.directory / f"data-{node_id}"),
+        "inter.broker.listener.name": LISTENER,
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(files.key(node_id)),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(files.trust),
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+    }
+
+
+def _single_settings(files: _Files, port: int, password: str) -> dict[str, str]:
+    return {
+        **_node_settings(files, 1),
+        "listeners": f"{LISTENER}://:{port}",
+        "super.users": "User:admin",
+        f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config": _jaas(user_admin=password),
+    }
+
+
+def _cluster_settings(
+    files: _Files, node: _Node, nodes: list[_Node], password: str, node_password: str
+) -> dict[str, str]:
+    own = {"username": "node", "password": node_password, "user_node": node_password}
+    return {
+        **_node_settings(files, node.id),
+        "listeners": f"{LISTENER}://:{node.port},{CONTROLLER}://:{node.port + 1}",
+        "advertised.listeners": f"{LISTENER}://{node.address}",
+        "listener.security.protocol.map": f"{LISTENER}:SASL_SSL,{CONTROLLER}:SASL_SSL",
+        "controller.listener.names": CONTROLLER,
+        "controller.quorum.voters": ",".join(
+            f"{each.id}@{each.controller_address}" for each in nodes
+        ),
+        "super.users": "User:admin;User:node",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config": _jaas(
+            **own, user_admin=password
+        ),
+        f"listener.name.{CONTROLLER.lower()}.sasl.enabled.mechanisms": "PLAIN",
+        f"listener.name.{CONTROLLER.lower()}.plain.sasl.jaas.config": _jaas(**own),
+    }
+
+
+def _java_settings(files: _Files, servers: str, password: str) -> dict[str, str]:
+    """Return the settings of Java's clients, which our own commands read too."""
+    return {
+        "bootstrap.servers": servers,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": _jaas(username="admin", password=password),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(files.trust),
+    }
+
+
+def _librdkafka_settings(files: _Files, servers: str, password: str) -> dict[str, str]:
+    return {
+        "bootstrap.servers": servers,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": "admin",
+        "sasl.password": password,
+        "ssl.ca.location": str(files.trust),
+    }
+
+
+# -- output -----------------------------------------------------------------------------------
+
+
+def _print_next(files: _Files, nodes: list[_Node]) -> None:
+    """Print what was made, and the commands to use it."""
+    here = shlex.quote(str(files.directory))
+    title = styled("Secured", bold=True)
+    note(f"{title}  {files.directory}  (only you can read it)")
+    note("  authority   ca.pem, ca.key")
+    note(
+        f"  clients     {files.client.name} (Java, odradek), {files.librdkafka.name} (C, Python, Go)"
+    )
+    note("  log in as   admin, a super user; the password is in the clients' files")
+    cluster_id = uuids.to_text(uuids.make(secrets.token_bytes(16)))
+    for each in nodes:
+        server = f"{here}/{files.server(each.id).name}"
+        note(f"  node {each.id:<6} odradek format --config {server} -t {cluster_id}")
+        note(f"              odradek serve --config {server}")
+    if not nodes:
+        note(f"  the node    odradek serve --config {here}/{files.server(None).name}")
+    client = f"--command-config {here}/{files.client.name}"
+    note(f"  try it      odradek topic list {client}")
+    note(f"  add users   odradek user add alice {client}")
+    note(f"              odradek acl add alice read,write,create 'topic:alice-*' {client}")
