@@ -117,6 +117,10 @@ LONG_TESTS = (
         _module("tests.spark.faults"), has_count_argument=True,
     ),
     LongTest(
+        "spark-cluster", "the same kills, and of executors, on Spark's standalone cluster", 40,
+        _module("tests.spark.faults", "--cluster"), has_count_argument=True,
+    ),
+    LongTest(
         "spark-at-least-once", "the same kills of at-least-once queries, which repeat records", 20,
         _module("tests.spark.faults", "--guarantee", "at-least-once"), has_count_argument=True,
     ),

@@ -1,6 +1,6 @@
-"""`python -m tests.spark.faults [--apache] [--guarantee G] FAULTS`: histories with that many faults.
+"""`python -m tests.spark.faults [--apache] [--cluster] FAULTS`: histories with that many faults.
 
-With exactly-once (the default) the exit code is 0 if every record was found once in all histories.
+With --guarantee exactly-once (the default) the exit code is 0 if every record was found once in all histories.
 With at-least-once it is 0 if no record was lost, and records were found twice: the histories can
 find what exactly-once prevents.
 """
@@ -23,6 +23,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.faults")
     parser.add_argument("--guarantee", default="exactly-once")
     parser.add_argument("--apache", action="store_true", help="Apache Kafka is the broker")
+    parser.add_argument("--cluster", action="store_true", help="Spark runs on a standalone cluster")
     parser.add_argument("--seed", type=int, help="the seed of a single history")
     parser.add_argument("faults", type=int, nargs="?", default=FAULTS_PER_HISTORY)
     options = parser.parse_args()
@@ -30,7 +31,9 @@ def main() -> int:
     numbers = iter(seeds(10 * options.faults) if options.seed is None else [options.seed])
     done = histories = starts = missing = doubled = 0
     for seed in numbers:
-        outcome = play(broker, seed, FAULTS_PER_HISTORY, options.guarantee)
+        outcome = play(
+            broker, seed, FAULTS_PER_HISTORY, options.guarantee, on_cluster=options.cluster
+        )
         histories, starts = histories + 1, starts + outcome.job_starts
         done += len(outcome.faults)
         missing, doubled = missing + outcome.missing, doubled + outcome.doubled

@@ -22,14 +22,17 @@ import psutil
 from compat.lab.broker import Broker
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.spark.faults.source import PLAIN_STEPS, STEPS
+from tests.spark.faults.source import PLAIN_STEPS, STEPS, TASK_STEPS
+from tests.spark.faults.standalone import StandaloneCluster
 
 RECORDS = 1200
 PARTITIONS = 2
 SILENCE_SECONDS = 180.0
 """A job that neither reaches a step nor ends for this time has failed."""
 RANDOM_SECONDS_MAX = 4.0
+LOCAL = "local[2]"
 KINDS = ("driver", "worker", "broker")
+CLUSTER_KINDS = (*KINDS, "executor")
 RANDOM_TIME = "random time"
 
 
@@ -44,13 +47,16 @@ class Outcome:
 
 
 class History:
-    def __init__(self, broker: Broker, directory: Path, seed: int, guarantee: str) -> None:
+    def __init__(
+        self, broker: Broker, directory: Path, seed: int, guarantee: str, master: str
+    ) -> None:
         self._broker = broker
         self._directory = directory
         self._faults = directory / "faults"
         self._random = random.Random(seed)
         self._guarantee = guarantee
         self._distribution = self._random.choice(("tasks", "driver"))
+        self._master = master
         self._job: subprocess.Popen[bytes] | None = None
         self.outcome = Outcome()
 
@@ -73,9 +79,11 @@ class History:
     # -- faults -----------------------------------------------------------------------------
 
     def _fault(self) -> None:
-        kind = self._random.choice(KINDS)
+        kind = self._random.choice(KINDS if self._master == LOCAL else CLUSTER_KINDS)
         steps = STEPS if self._guarantee == "exactly-once" else PLAIN_STEPS
         step = self._random.choice((*steps, *steps, RANDOM_TIME))
+        if kind == "executor":
+            step = self._random.choice(TASK_STEPS)
         if step == RANDOM_TIME:
             time.sleep(self._random.uniform(0, RANDOM_SECONDS_MAX))
             kind = "driver" if kind == "worker" else kind
@@ -86,6 +94,9 @@ class History:
             self._kill_job()
             self._settle(step)
             self._start_job()
+        elif kind == "executor":
+            self._kill_executor(self._faults / f"reached-{step}")
+            self._settle(step)
         elif kind == "broker":
             self._broker.kill()
             self._settle(step)
@@ -115,7 +126,7 @@ class History:
         self.outcome.job_starts += 1
         checkpoint = self._directory / "checkpoint"
         words = [self._broker.bootstrap, checkpoint, self._faults]
-        words += [self._guarantee, self._distribution]
+        words += [self._guarantee, self._distribution, self._master]
         command = [sys.executable, "-m", "tests.spark.faults.job", *map(str, words)]
         with (self._directory / "job.log").open("ab") as log:
             self._job = subprocess.Popen(command, stdout=log, stderr=log)
@@ -150,6 +161,16 @@ class History:
             psutil.wait_procs(family[1:])
         self._job.wait()
         self._job = None
+
+    def _kill_executor(self, reached: Path) -> None:
+        """Kill the executor of the worker that has written its process id to a file."""
+        while not reached.read_text().isdigit():
+            time.sleep(0.01)
+        for parent in psutil.Process(int(reached.read_text())).parents():
+            if "CoarseGrainedExecutorBackend" in " ".join(parent.cmdline()):
+                parent.kill()
+                return
+        raise AssertionError("the worker has no executor")
 
     def _last_words(self) -> str:
         return (self._directory / "job.log").read_text(errors="replace")[-2000:]
@@ -199,10 +220,17 @@ def committed(servers: str, topic: str, partitions: int) -> list[bytes]:
     return values
 
 
-def play(broker: type[Broker], seed: int, faults: int, guarantee: str) -> Outcome:
-    """Run one history with a new broker."""
-    with tempfile.TemporaryDirectory(prefix="odradek-faults-") as name:
-        directory = Path(name)
+def play(
+    broker: type[Broker], seed: int, faults: int, guarantee: str, *, on_cluster: bool
+) -> Outcome:
+    """Run one history with a new broker, and with a new standalone cluster if wanted."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    with (
+        tempfile.TemporaryDirectory(prefix="odradek-faults-") as name,
+        contextlib.ExitStack() as stack,
+    ):
+        directory, master = Path(name), LOCAL
+        if on_cluster:
+            master = stack.enter_context(StandaloneCluster(directory)).master
         node = broker(directory=directory / "broker")
-        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-        return History(node, directory, seed, guarantee).run(faults)
+        return History(node, directory, seed, guarantee, master).run(faults)

@@ -1,6 +1,6 @@
 """A streaming query from the topic `source` to the topic `target`, which starts again after errors.
 
-    python -m tests.spark.faults.job SERVERS CHECKPOINT FAULTS GUARANTEE DISTRIBUTION
+    python -m tests.spark.faults.job SERVERS CHECKPOINT FAULTS GUARANTEE DISTRIBUTION MASTER
 
 It ends when all records are processed.
 """
@@ -19,8 +19,18 @@ RECORDS_PER_BATCH = 100
 ERRORS_MAX = 20
 
 
-def main(servers: str, checkpoint: str, faults: str, guarantee: str, distribution: str) -> int:
-    spark = odradek.spark.session("job", master="local[2]", conf=LOCAL_FILES)
+CONF = {
+    **LOCAL_FILES,
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.memory": "512m",
+    "spark.stage.maxConsecutiveAttempts": "1",
+}
+
+
+def main(
+    servers: str, checkpoint: str, faults: str, guarantee: str, distribution: str, master: str
+) -> int:
+    spark = odradek.spark.session("job", master=master, conf=CONF)
     spark.dataSource.register(FaultySource)
     options = {"kafka.bootstrap.servers": servers, "topic": "target"}
     rows = (

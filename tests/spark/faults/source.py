@@ -5,7 +5,8 @@ the step renames the file to `reached-STEP` and does what the file says:
 
 - `error`: raise an exception.
 - `worker`: kill this Python process.
-- `wait`: wait until the file is removed. Meanwhile another process kills the driver or the broker.
+- `wait`: write the process id to the file, and wait until the file is removed. Meanwhile another
+  process kills the driver, the executor or the broker.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def at(directory: Path, step: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if action == "error":
         raise Fault(step)
+    reached.write_text(str(os.getpid()))
     while reached.exists():
         time.sleep(0.01)
 

@@ -1,0 +1,1 @@
+"""Metrics of this machine and of the broker: windows and alerts, exactly once. See README.md."""
