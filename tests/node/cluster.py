@@ -36,7 +36,7 @@ class Cluster:
     listener = "PLAINTEXT"
 
     def __init__(self, path, roles, **settings):
-        """`roles` has the process.roles of each node by id."""
+        """`roles` has the process.roles of each node by id. In `settings`, {node} is its path."""
         self.path = path
         self.roles = roles
         ids = list(roles)
@@ -68,7 +68,10 @@ class Cluster:
             "log.dirs": str(self.path / str(node_id)),
             "offsets.topic.replication.factor": str(self.broker_count),
             **self.listener_settings(node_id),
-            **self.settings,
+            **{
+                name: value.replace("{node}", str(self.path / str(node_id)))
+                for name, value in self.settings.items()
+            },
         }
         return load(settings, {}).config
 

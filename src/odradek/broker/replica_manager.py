@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from odradek.broker.delayed_fetch import DelayedFetch
@@ -30,6 +30,7 @@ from odradek.core.metadata.image import (
     PartitionRegistration,
     TopicImage,
 )
+from odradek.core.metadata.versions import LEVEL_DIRECTORIES
 from odradek.log import DiskFull, LogManager, PartitionLog
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
@@ -42,6 +43,10 @@ ROOM_RETRY_SECONDS = 5.0
 """Delay before the creation of a partition is retried after the disk was full."""
 OPENING_SECONDS = 0.004
 """Time that each iteration of the event loop may spend on opening new partitions."""
+
+
+ReportDirectory = Callable[[bytes, int, bytes], None]
+"""Called with a topic id, a partition index and the id of a log directory."""
 
 
 class LeadershipListener(Protocol):
@@ -93,6 +98,7 @@ class ReplicaManager:
         self._woken: dict[DelayedFetch, None] = {}
         self._run_scheduled = False
         self._replication: Replication | None = None
+        self._report_directory: ReportDirectory | None = None
         self._to_open: deque[tuple[bytes, int, bool]] = deque()
         """Replicas that `publish` has not opened yet: topic id, index, whether the topic is new."""
         self._all_open = asyncio.Event()
@@ -102,6 +108,10 @@ class ReplicaManager:
         """Replicate partitions with more than one replica. Without this call, each partition is
         served as if this broker had the only replica."""
         self._replication = replication
+
+    def report_directories(self, report: ReportDirectory) -> None:
+        """Call `report` for each replica whose log directory is not the one in the metadata."""
+        self._report_directory = report
 
     @property
     def offline_count(self) -> int:
@@ -265,8 +275,19 @@ class ReplicaManager:
             for wire_name in _wire_names(topic.name, topic.id):
                 self.by_wire_topic[wire_name] = partitions
         partitions[index] = partition
+        self._check_directory(partition)
         if partition.is_leader:
             self._elected(partition)
+
+    def _check_directory(self, partition: Partition) -> None:
+        """Report the replica's log directory if the metadata contain another one (KIP-858)."""
+        report, here = self._report_directory, partition.log.directory.id
+        if report is None or here is None:
+            return
+        if self._image.features.metadata_version < LEVEL_DIRECTORIES:
+            return
+        if partition.registration.directory(self.node_id) != here:
+            report(partition.topic_id, partition.index, here)
 
     def _replicate(self, partition: Partition) -> None:
         """Apply the partition's registration to its replication."""
@@ -323,6 +344,7 @@ class ReplicaManager:
     def _update(self, partition: Partition, registration: PartitionRegistration) -> None:
         before, led = partition.registration, partition.is_leader
         partition.update(registration)
+        self._check_directory(partition)
         is_new_epoch = before.leader_epoch != registration.leader_epoch
         if partition.is_leader and is_new_epoch:
             partition.log.on_leader_epoch(registration.leader_epoch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from odradek.broker.authorizer import Authorizer
@@ -24,6 +24,7 @@ from odradek.env.executor import Executor
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher, Inject
+from odradek.log import PartitionLog
 from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
 from odradek.node.channels import Channels
@@ -68,7 +69,9 @@ class BrokerRole:
         self._metadata, self._storage = metadata, storage
         dynamic = DynamicConfig(config)
         self._channels = channels
-        lifecycle = self._lifecycle = _lifecycle(config, cluster_id, random_bytes, channels)
+        lifecycle = self._lifecycle = _lifecycle(
+            config, cluster_id, random_bytes, channels, storage
+        )
         self.replication = BrokerReplication(
             config, clock, network, random_bytes, replicas, channels, lambda: lifecycle.epoch
         )
@@ -125,7 +128,7 @@ class BrokerRole:
         settings.listen(self.replication.throttles.update_config)
         coordinators.listen(self.broker.replicas)
         broker = self.broker
-        self._storage.listen(broker.replicas.go_offline)
+        self._storage.listen(self._on_directory_failure)
         loader = self._metadata.loader
         loader.install(settings)
         loader.install(self.replication.throttles)
@@ -135,6 +138,11 @@ class BrokerRole:
         loader.install(broker.replicas)
         coordinators.groups.use_authorizer(broker.authorizer)
         coordinators.startup()
+
+    def _on_directory_failure(self, logs: Iterable[PartitionLog], is_fatal: bool) -> None:
+        self.broker.replicas.go_offline(logs)
+        if not is_fatal:
+            self._lifecycle.send_soon()
 
     def listen(self, on_config: Callable[[BrokerConfig], None]) -> None:
         """Call `on_config` whenever dynamic settings of the broker have changed."""
@@ -230,7 +238,11 @@ class BrokerRole:
 
 
 def _lifecycle(
-    config: BrokerConfig, cluster_id: str, random_bytes: RandomBytes, channels: Channels
+    config: BrokerConfig,
+    cluster_id: str,
+    random_bytes: RandomBytes,
+    channels: Channels,
+    storage: NodeStorage,
 ) -> BrokerLifecycle:
     return BrokerLifecycle(
         channels.lifecycle,
@@ -238,6 +250,7 @@ def _lifecycle(
         cluster_id=cluster_id,
         random_bytes=random_bytes,
         supported_features=SUPPORTED_FEATURES,
+        offline_directories=storage.offline_directory_ids,
     )
 
 

@@ -42,6 +42,7 @@ def families(node: MetricSources) -> Iterator[Family]:
         _topics,
         replication_metrics.replicas,
         replication_metrics.fetchers,
+        replication_metrics.log_directories,
         _fetch_sessions,
         _cold_reads,
         _groups,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.replication.alter_partition_sender import AlterPartitionSender
+from odradek.broker.replication.directory_assignments import DirectoryAssignments
 from odradek.broker.replication.fetchers import Fetchers
 from odradek.broker.replication.leading import IsrChanges, LeaderContext
 from odradek.broker.replication.replication import PartitionReplication
@@ -76,6 +77,10 @@ class BrokerReplication:
             loop=loop,
             throttle=self.throttles.follower,
         )
+        self._assignments = DirectoryAssignments(
+            channels.requests, config.node_id, broker_epoch, loop
+        )
+        replicas.report_directories(self._assignments.report)
         self._replication = PartitionReplication(context, self.fetchers, loop)
         replicas.replicate(self._replication)
 
@@ -83,3 +88,4 @@ class BrokerReplication:
         """Stop fetching, and send no more changes of ISRs."""
         self._replication.close()
         self._sender.close()
+        self._assignments.close()

@@ -58,6 +58,19 @@ def _missing_for_min_isr(partition: Partition) -> int:
     return needed - len(registration.isr)
 
 
+def log_directories(node: BrokerSources) -> Iterator[Family]:
+    """Yield the states of the log directories."""
+    directories = node.broker.logs.directories
+    yield Family(
+        "kafka_log_logmanager_offlinelogdirectorycount", "gauge", "Log directories that have failed.",
+        one(sum(each.is_offline for each in directories)),
+    )  # fmt: skip
+    yield Family(
+        "kafka_log_logmanager_logdirectoryoffline", "gauge", "1 if a log directory has failed.",
+        [Sample({"logdirectory": each.path}, int(each.is_offline)) for each in directories],
+    )  # fmt: skip
+
+
 def fetchers(node: BrokerSources) -> Iterator[Family]:
     """Yield the metrics of the partitions that this broker follows."""
     followed = node.replication.fetchers.followed()

@@ -22,7 +22,8 @@ from odradek.node.format import Formatter, Identity
 
 log = logging.getLogger("odradek.node")
 
-OnOffline = Callable[[Iterable[PartitionLog]], None]
+OnOffline = Callable[[Iterable[PartitionLog], bool], None]
+"""Called with the logs of a directory that has failed, and whether the node must stop."""
 
 
 class NodeStorage:
@@ -103,15 +104,22 @@ class NodeStorage:
         """Return the ids of the online log directories."""
         return [each.id for each in self.logs.online_directories if each.id is not None]
 
+    def offline_directory_ids(self) -> Sequence[bytes]:
+        """Return the ids of the log directories that have failed."""
+        return [
+            each.id for each in self.logs.directories if each.is_offline and each.id is not None
+        ]
+
     def listen(self, on_offline: OnOffline) -> None:
-        """Call `on_offline` with the logs of each directory that fails from now on."""
+        """Call `on_offline` for each directory that fails from now on."""
         self._on_offline = on_offline
 
     def _on_directory_failure(self, directory: LogDirectory, logs: list[PartitionLog]) -> None:
-        if self._on_offline is not None:
-            self._on_offline(logs)
         is_metadata = directory.path == self._config.metadata_log_dir
-        if is_metadata or not self.logs.online_directories:
+        is_fatal = is_metadata or not self.logs.online_directories
+        if self._on_offline is not None:
+            self._on_offline(logs, is_fatal)
+        if is_fatal:
             why = "it has the metadata log" if is_metadata else "no other one is left"
             log.error("the node stops: %s has failed, and %s", directory.path, why)
             self._on_failure()

@@ -3,7 +3,9 @@
 A broker is fenced when it registers. An unfenced broker appears in metadata responses and serves
 clients. Each start of the node registers a new incarnation. From then on the broker sends a
 heartbeat every `broker.heartbeat.interval.ms`. If the controller gets none for
-`broker.session.timeout.ms`, it fences the broker. The next heartbeat unfences it again.
+`broker.session.timeout.ms`, it fences the broker. The next heartbeat unfences it again. Each
+heartbeat contains the log directories that have failed (KIP-858). If one fails, a heartbeat is sent
+immediately, because the controller must elect other leaders for the partitions in this directory.
 
 A clean shutdown normally fences the broker first: by the controlled shutdown, or by a heartbeat if
 this node is the only voter. Then the node stores the broker epoch in the log directories. At the
@@ -55,15 +57,20 @@ class BrokerLifecycle:
         cluster_id: str,
         random_bytes: RandomBytes,
         supported_features: Mapping[str, tuple[int, int]],
+        offline_directories: Callable[[], Sequence[bytes]] = tuple,
     ) -> None:
+        """`offline_directories` returns the ids of the log directories that have failed."""
         self._channel = channel
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._features = supported_features
+        self._offline_directories = offline_directories
         self.incarnation_id = make(random_bytes(16))
         self.epoch = NOT_REGISTERED
         self._timer: asyncio.TimerHandle | None = None
         self._sending: asyncio.Task[None] | None = None
+        self._interval: tuple[int, Callable[[], int]] | None = None
+        """The arguments of `start_heartbeats`."""
         self._is_stopped = False
         self._stays_fenced = False
         """Whether all heartbeats request that the broker is fenced."""
@@ -213,6 +220,7 @@ class BrokerLifecycle:
             current_metadata_offset=metadata_offset,
             want_fence=want_fence or self._stays_fenced,
             want_shut_down=want_shut_down,
+            offline_log_dirs=list(self._offline_directories()),
         )
         response: BrokerHeartbeatResponse = await self._channel.submit(None, request)
         return response
@@ -225,9 +233,16 @@ class BrokerLifecycle:
         `metadata_offset` returns the offset up to which the broker has applied the metadata.
         """
         assert not self._is_stopped
+        self._interval = interval_ms, metadata_offset
         self._timer = asyncio.get_running_loop().call_later(
             interval_ms / 1000, self._send, interval_ms, metadata_offset
         )
+
+    def send_soon(self) -> None:
+        """Send the next periodic heartbeat now."""
+        if self._timer is not None and self._interval is not None:
+            self._timer.cancel()
+            self._send(*self._interval)
 
     def stop_heartbeats(self) -> None:
         """Send no more periodic heartbeats."""

@@ -1,0 +1,131 @@
+"""Reports to the controller in which log directories the replicas are (KIP-858).
+
+A broker with several log directories chooses the directory of a new replica itself. The controller
+must know it: if the directory fails later, the controller removes the replica from the ISR, and
+elects another leader. The replica manager reports each replica whose directory differs from the one
+in the metadata (Kafka's `AssignmentsManager`).
+
+One AssignReplicasToDirs request is in flight at a time. It has all replicas that were reported since
+the last request, at most `REPLICAS_MAX`. If the request fails, it is repeated after `RETRY_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.broker.controller.channel import ControllerChannel
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.assign_replicas_to_dirs_request import (
+    AssignReplicasToDirsRequest,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
+from odradek.wire.generated.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+
+log = logging.getLogger("odradek.replicas")
+
+RETRY_SECONDS = 0.5
+REPLICAS_MAX = 2000
+
+_OUTDATED = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    )
+)
+"""The controller's metadata are newer: the replica is not on this broker any more."""
+
+
+class _Replica(NamedTuple):
+    topic_id: bytes
+    index: int
+
+
+class DirectoryAssignments:
+    """Sends AssignReplicasToDirs requests. Use it only on the event loop's thread."""
+
+    def __init__(
+        self,
+        channel: ControllerChannel,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """`broker_epoch` returns -1 until the broker is registered. Nothing is sent before."""
+        self._channel = channel
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._loop = loop
+        self._directories: dict[_Replica, bytes] = {}
+        """The replicas that the controller has not confirmed, with their directories."""
+        self._task: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    def report(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
+        """Report the directory of a replica soon."""
+        if self._is_closed:
+            return
+        self._directories[_Replica(topic_id, index)] = directory_id
+        if self._task is None:
+            self._task = self._loop.create_task(self._run())
+
+    def close(self) -> None:
+        """Stop sending."""
+        self._is_closed = True
+        self._directories.clear()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            await asyncio.sleep(0)  # the other replicas of the same metadata change
+            while self._directories:
+                sent = dict(list(self._directories.items())[:REPLICAS_MAX])
+                if self._broker_epoch() < 0 or not await self._send(sent):
+                    await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            self._task = None
+
+    async def _send(self, sent: dict[_Replica, bytes]) -> bool:
+        """Send directories. Return whether the controller has processed all of them."""
+        try:
+            response: AssignReplicasToDirsResponse = await self._channel.submit(
+                None, self._request(sent)
+            )
+            if response.error_code:
+                raise ApiError(ErrorCode(response.error_code))
+        except ApiError as error:
+            log.warning(
+                "the log directories of %d replicas are not reported: %s", len(sent), error.message
+            )
+            return False
+        all_done = True
+        for directory in response.directories:
+            for topic in directory.topics:
+                for each in topic.partitions:
+                    replica = _Replica(topic.topic_id, each.partition_index)
+                    if each.error_code and each.error_code not in _OUTDATED:
+                        all_done = False
+                    elif self._directories.get(replica) == directory.id:
+                        del self._directories[replica]
+        return all_done
+
+    def _request(self, sent: dict[_Replica, bytes]) -> AssignReplicasToDirsRequest:
+        directories: dict[bytes, dict[bytes, TopicData]] = {}
+        for (topic_id, index), directory_id in sent.items():
+            topics = directories.setdefault(directory_id, {})
+            topic = topics.setdefault(topic_id, TopicData(topic_id=topic_id))
+            topic.partitions.append(PartitionData(partition_index=index))
+        return AssignReplicasToDirsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            directories=[
+                DirectoryData(id=directory_id, topics=list(topics.values()))
+                for directory_id, topics in directories.items()
+            ],
+        )
