@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from itertools import chain
 
+import pytest
+
 from odradek.node.metrics import families
 
 from .cluster import cluster
+
+pytestmark = pytest.mark.cluster
 
 
 def test_the_controller_moves_leaders_away_from_a_failed_directory(tmp_path) -> None:

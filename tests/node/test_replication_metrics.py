@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import urllib.request
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.log.support import batch
 from tests.replica.controller import partition_registration
@@ -41,6 +42,7 @@ def scraped(port: int) -> set[str]:
     return {family.name for family in text_string_to_metric_families(text)}
 
 
+@pytest.mark.cluster
 def test_a_cluster(tmp_path) -> None:
     async def scenario() -> None:
         roles = {1: "controller", 11: "broker", 12: "broker"}

@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
 
 from odradek.broker.controller.channel import ControllerChannel
+from odradek.core.replica.effects import ReplicaKey
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
@@ -41,11 +41,6 @@ _OUTDATED = frozenset(
 """The controller's metadata are newer: the replica is not on this broker any more."""
 
 
-class _Replica(NamedTuple):
-    topic_id: bytes
-    index: int
-
-
 class DirectoryAssignments:
     """Sends AssignReplicasToDirs requests. Use it only on the event loop's thread."""
 
@@ -61,7 +56,7 @@ class DirectoryAssignments:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._loop = loop
-        self._directories: dict[_Replica, bytes] = {}
+        self._directories: dict[ReplicaKey, bytes] = {}
         """The replicas that the controller has not confirmed, with their directories."""
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -70,7 +65,7 @@ class DirectoryAssignments:
         """Report the directory of a replica soon."""
         if self._is_closed:
             return
-        self._directories[_Replica(topic_id, index)] = directory_id
+        self._directories[ReplicaKey(topic_id, index)] = directory_id
         if self._task is None:
             self._task = self._loop.create_task(self._run())
 
@@ -91,31 +86,36 @@ class DirectoryAssignments:
         finally:
             self._task = None
 
-    async def _send(self, sent: dict[_Replica, bytes]) -> bool:
+    async def _send(self, sent: dict[ReplicaKey, bytes]) -> bool:
         """Send directories. Return whether the controller has processed all of them."""
         try:
             response: AssignReplicasToDirsResponse = await self._channel.submit(
                 None, self._request(sent)
             )
-            if response.error_code:
-                raise ApiError(ErrorCode(response.error_code))
         except ApiError as error:
             log.warning(
                 "the log directories of %d replicas are not reported: %s", len(sent), error.message
+            )
+            return False
+        if response.error_code:
+            log.warning(
+                "the log directories of %d replicas are not reported: error %d",
+                len(sent),
+                response.error_code,
             )
             return False
         all_done = True
         for directory in response.directories:
             for topic in directory.topics:
                 for each in topic.partitions:
-                    replica = _Replica(topic.topic_id, each.partition_index)
+                    replica = ReplicaKey(topic.topic_id, each.partition_index)
                     if each.error_code and each.error_code not in _OUTDATED:
                         all_done = False
                     elif self._directories.get(replica) == directory.id:
                         del self._directories[replica]
         return all_done
 
-    def _request(self, sent: dict[_Replica, bytes]) -> AssignReplicasToDirsRequest:
+    def _request(self, sent: dict[ReplicaKey, bytes]) -> AssignReplicasToDirsRequest:
         directories: dict[bytes, dict[bytes, TopicData]] = {}
         for (topic_id, index), directory_id in sent.items():
             topics = directories.setdefault(directory_id, {})
