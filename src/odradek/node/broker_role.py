@@ -66,12 +66,9 @@ class BrokerRole:
         `replicas` must be empty. `on_loaded` and `inject` are the arguments of `Node`.
         """
         loop = asyncio.get_running_loop()
-        self._metadata, self._storage = metadata, storage
+        self._metadata, self._storage, self._channels = metadata, storage, channels
         dynamic = DynamicConfig(config)
-        self._channels = channels
-        lifecycle = self._lifecycle = _lifecycle(
-            config, cluster_id, random_bytes, channels, storage
-        )
+        lifecycle = self._lifecycle = self._new_lifecycle(config, cluster_id, random_bytes)
         self.replication = BrokerReplication(
             config, clock, network, random_bytes, replicas, channels, lambda: lifecycle.epoch
         )
@@ -120,6 +117,18 @@ class BrokerRole:
         quotas.listen(self.broker.use_quotas)
         quotas.listen(lambda active: charge(None if active is None else active.charge))
         quotas.limit_connections(self.service.rates)
+
+    def _new_lifecycle(
+        self, config: BrokerConfig, cluster_id: str, random_bytes: RandomBytes
+    ) -> BrokerLifecycle:
+        return BrokerLifecycle(
+            self._channels.lifecycle,
+            node_id=config.node_id,
+            cluster_id=cluster_id,
+            random_bytes=random_bytes,
+            supported_features=SUPPORTED_FEATURES,
+            offline_directories=self._storage.offline_directory_ids,
+        )
 
     def _install_publishers(self, coordinators: Coordinators, settings: SettingsPublisher) -> None:
         """Install the publishers. The coordinators get each metadata change before the replicas."""
@@ -235,23 +244,6 @@ class BrokerRole:
             await self._lifecycle.shut_down(self._metadata.loader.image.offset)
         except ApiError as error:
             log.error("the controller is not told that this broker stops: %s", error.message)
-
-
-def _lifecycle(
-    config: BrokerConfig,
-    cluster_id: str,
-    random_bytes: RandomBytes,
-    channels: Channels,
-    storage: NodeStorage,
-) -> BrokerLifecycle:
-    return BrokerLifecycle(
-        channels.lifecycle,
-        node_id=config.node_id,
-        cluster_id=cluster_id,
-        random_bytes=random_bytes,
-        supported_features=SUPPORTED_FEATURES,
-        offline_directories=storage.offline_directory_ids,
-    )
 
 
 def _fetch_sessions(config: BrokerConfig, random_bytes: RandomBytes) -> FetchSessionCache:
