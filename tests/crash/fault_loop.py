@@ -145,6 +145,10 @@ class FaultLoop(abc.ABC):
         """Return key and value of a record. Called once for each number, in order."""
         return {"value": str(number).encode()}
 
+    def _is_allowed(self, error: KafkaError) -> bool:
+        """Return whether the consumer may report this error, because it may follow from a fault."""
+        return True
+
     # -- the clients --------------------------------------------------------------------------
 
     def _wait_for_progress(self) -> None:
@@ -212,7 +216,12 @@ class FaultLoop(abc.ABC):
         try:
             while not self._stop_consuming.is_set():
                 message = consumer.poll(0.1)
-                if message is None or message.error() is not None:
+                if message is None:
+                    continue
+                error = message.error()
+                if error is not None:
+                    if not self._is_allowed(error):
+                        self.report.errors.append(f"the consumer: {error}")
                     continue
                 self._note(message)
                 since_commit += 1

@@ -1,0 +1,135 @@
+"""Restarts the nodes of a cluster one after another under load, as an upgrade does.
+
+Three nodes are brokers and controllers. Each is stopped with SIGTERM, and started when the clients
+have made progress without it. The next node is stopped when all replicas are in sync again.
+`fault_loop` describes the load of librdkafka. `jobs/SteadyJob.java` is the load of Java. A client
+that reports an error to its application fails the test. What clients handle themselves is no error,
+such as NOT_LEADER_OR_FOLLOWER, or the end of a connection.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from compat.lab.cluster import Cluster, Member
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient, NewTopic
+from tests.crash.fault_loop import PARTITIONS, PATIENCE_SECONDS, TOPIC, FaultLoop
+
+NODE_IDS = (1, 2, 3)
+STEADY = "steady"
+JAVA_TOPICS = (STEADY, f"{STEADY}-transactions")
+TOPICS = (TOPIC, *JAVA_TOPICS, "__consumer_offsets", "__transaction_state")
+
+
+class SteadyJob:
+    """The process of the Java clients."""
+
+    def __init__(self, command: Sequence[str], bootstrap: str, log: Path) -> None:
+        self.errors: list[str] = []
+        self.acknowledged = self.committed = 0
+        self.is_complete = False
+        with log.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                [*command, bootstrap, STEADY],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                text=True,
+            )
+        self._reader = threading.Thread(target=self._read, name="steady")
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            word, _, rest = line.strip().partition(" ")
+            if word == "error":
+                self.errors.append(f"Java: {rest}")
+            elif word == "acknowledged":
+                self.acknowledged = int(rest)
+            elif word == "committed":
+                self.committed = int(rest)
+            elif word == "end":
+                self.acknowledged = int(rest)
+                self.is_complete = True
+
+    def wait_for_progress(self) -> None:
+        """Wait until more records are acknowledged, and more transactions committed."""
+        acknowledged, committed = self.acknowledged, self.committed
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.acknowledged <= acknowledged or self.committed <= committed:
+            assert not self.errors, self.errors
+            assert time.monotonic() < deadline, "the Java clients make no progress"
+            time.sleep(0.02)
+
+    def finish(self) -> None:
+        """End the load, and wait until the consumers have read everything."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.errors.append("Java: the consumers have not read everything")
+            self._process.kill()
+            self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        if not self.is_complete:
+            self.errors.append(f"Java: the process has ended with {self._process.returncode}")
+
+
+class RollingLoop(FaultLoop):
+    """Each fault is the restart of the next node."""
+
+    topic_settings = MappingProxyType({"min.insync.replicas": "2"})
+    replication_factor = 3
+    pause_seconds = 0.003
+
+    def __init__(self, directory: Path, seed: int, java: Sequence[str]) -> None:
+        self.cluster = Cluster(directory, dict.fromkeys(NODE_IDS, Member()))
+        super().__init__(self.cluster, seed)
+        self._java_command = java
+        self._log = directory / "steady.log"
+        self._waiting = list(NODE_IDS)
+        self.job: SteadyJob | None = None
+
+    def _create_topic(self) -> None:
+        super()._create_topic()
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
+        topics = [
+            NewTopic(name, PARTITIONS, self.replication_factor, config=dict(self.topic_settings))
+            for name in JAVA_TOPICS
+        ]
+        for each in admin.create_topics(topics).values():
+            each.result(30)
+        self.job = SteadyJob(self._java_command, self.cluster.bootstrap, self._log)
+        self.job.wait_for_progress()
+
+    def _is_allowed(self, error: KafkaError) -> bool:
+        return False
+
+    def _disturb(self) -> None:
+        node_id = self._waiting.pop(0)
+        self._wait_for_all()
+        self.cluster.nodes[node_id].stop()
+        self._wait_for_all()
+        self.cluster.start(node_id)
+        self.cluster.wait_until_in_sync(TOPICS)
+
+    def _wait_for_all(self) -> None:
+        assert self.job is not None
+        self.job.wait_for_progress()
+        self._wait_for_progress()
+
+    def _compare(self) -> None:
+        if self.job is not None:
+            self.job.finish()
+            self.report.errors += self.job.errors
+        super()._compare()
