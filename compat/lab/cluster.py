@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -138,6 +138,9 @@ class OdradekMember(_Configured, OdradekNode):
 class ApacheMember(_Configured, BriefApacheKafka):
     """A node of Apache Kafka, without the features that Odradek's brokers do not support."""
 
+    features: Sequence[str] = ("share.version=0", "streams.version=0")
+    """The levels with which the cluster is formatted, where they differ from the defaults."""
+
     def __init__(self, node_id: int, settings: Mapping[str, str], path: Path, port: int) -> None:
         self.node_id = node_id
         self.is_broker = "broker" in settings["process.roles"]
@@ -153,7 +156,7 @@ class ApacheMember(_Configured, BriefApacheKafka):
     def _format(self) -> None:
         tool = self._java("kafka.tools.StorageTool", ("-Xmx128m", "-XX:TieredStopAtLevel=1"))
         words = [*tool, "format", "-t", CLUSTER_ID, "-c", str(self.properties)]
-        words += ["--feature", "share.version=0", "--feature", "streams.version=0"]
+        words += [word for each in self.features for word in ("--feature", each)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BrokerFailed(f"{self.name} was not formatted: {done.stdout}{done.stderr}")
@@ -246,6 +249,12 @@ class Cluster:
                 node.process.send_signal(signal.SIGTERM)
             for node in running:
                 node.stop(patience=10.0)
+
+    def replace(self, node_id: int, program: str) -> None:
+        """Let another program run a node that is stopped, with its configuration, ports and data."""
+        assert not self.nodes[node_id].alive(), "stop the node first"
+        self.members[node_id] = replace(self.members[node_id], program=program)
+        self.nodes[node_id] = self._new(node_id, self.nodes[node_id].port)
 
     def last_words(self) -> str:
         """Return the end of each node's output."""

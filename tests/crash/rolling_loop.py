@@ -86,14 +86,17 @@ class SteadyJob:
 
 
 class RollingLoop(FaultLoop):
-    """Each fault is the restart of the next node."""
+    """Each fault is the restart of the next node. A subclass may change the node in between."""
 
     topic_settings = MappingProxyType({"min.insync.replicas": "2"})
     replication_factor = 3
     pause_seconds = 0.003
 
-    def __init__(self, directory: Path, seed: int, java: Sequence[str]) -> None:
-        self.cluster = Cluster(directory, dict.fromkeys(NODE_IDS, Member()))
+    def __init__(
+        self, directory: Path, seed: int, java: Sequence[str], cluster: Cluster | None = None
+    ) -> None:
+        """`java` is the command of the Java clients. `cluster` is one of Odradek by default."""
+        self.cluster = cluster or Cluster(directory, dict.fromkeys(NODE_IDS, Member()))
         super().__init__(self.cluster, seed)
         self._java_command = java
         self._log = directory / "steady.log"
@@ -120,8 +123,12 @@ class RollingLoop(FaultLoop):
         self._wait_for_all()
         self.cluster.nodes[node_id].stop()
         self._wait_for_all()
+        self._change(node_id)
         self.cluster.start(node_id)
         self.cluster.wait_until_in_sync(TOPICS)
+
+    def _change(self, node_id: int) -> None:
+        """Change a node that is stopped."""
 
     def _wait_for_all(self) -> None:
         assert self.job is not None
