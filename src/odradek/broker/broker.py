@@ -15,6 +15,7 @@ from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.markers import MarkerWriter
 from odradek.broker.coordinator.producer_ids import ProducerIds
 from odradek.broker.coordinator.share_coordinator import ShareCoordinator
+from odradek.broker.coordinator.share_groups import ShareGroups
 from odradek.broker.coordinator.share_persister import SharePersister
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.coordinator.verification import Verification
@@ -55,6 +56,7 @@ class Broker:
     verification: Verification
     shares: ShareCoordinator
     share_persister: SharePersister
+    share_groups: ShareGroups
     client_telemetry: ClientTelemetry
     supported_features: Mapping[str, tuple[int, int]]
     """The lowest and the highest level of each feature that this software supports."""

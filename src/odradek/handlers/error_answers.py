@@ -82,11 +82,13 @@ _SHAPES = {
     61: _shape("topics>topics:name partition_indexes>partitions:partition_index="),
     65: _shape("transactional_ids>transaction_states:transactional_id="),
     69: _shape("group_ids>groups:group_id="),
+    77: _shape("group_ids>groups:group_id="),
     75: _shape("topics>topics:name"),
     **{
         key: _shape("topics>results:topic_id partitions>partitions:partition")
         for key in range(83, 88)
     },
+    90: _shape("groups>groups:group_id"),
 }
 _WHOLE = _Shape((), ALL_VERSIONS)
 

@@ -227,6 +227,7 @@ class BrokerRole:
         self.replication.close()
         broker.transactions.shutdown()
         broker.groups.shutdown()
+        broker.share_groups.close()
         broker.shares.shutdown()
         self._brokers.close()
         await broker.share_persister.close()

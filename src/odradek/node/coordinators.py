@@ -9,12 +9,14 @@ from typing import NamedTuple
 from odradek.broker.broker_channels import BrokerChannels
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
+from odradek.broker.coordinator.latest_offsets import LatestOffsets
 from odradek.broker.coordinator.marker_sender import MarkerSender
 from odradek.broker.coordinator.markers import MarkerWriter
 from odradek.broker.coordinator.membership import RemoteMembership
 from odradek.broker.coordinator.producer_ids import ProducerIds
 from odradek.broker.coordinator.replicas import ReplicaTopic
 from odradek.broker.coordinator.share_coordinator import ShareCoordinator
+from odradek.broker.coordinator.share_groups import ShareGroups
 from odradek.broker.coordinator.share_persister import SharePersister
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.coordinator.verification import Verification
@@ -37,6 +39,7 @@ class CoordinatorChannels(NamedTuple):
     markers: BrokerChannels
     membership: BrokerChannels
     share_state: BrokerChannels
+    latest_offsets: BrokerChannels
 
     def close(self) -> None:
         """Close the connections; requests that wait fail."""
@@ -65,6 +68,7 @@ def channels_to_brokers(
         channels("txn-marker-sender"),
         channels("add-partitions-to-txn"),
         channels("share-persister"),
+        channels("partition-metadata-client"),
     )
 
 
@@ -79,6 +83,7 @@ class Coordinators(NamedTuple):
     verification: Verification
     shares: ShareCoordinator
     share_persister: SharePersister
+    share_groups: ShareGroups
 
     def listen(self, replicas: ReplicaManager) -> None:
         """Register the coordinators as listeners of leader elections."""
@@ -141,6 +146,14 @@ def compose(
     persister = SharePersister(
         config.node_id, shares, channels.share_state, topic_creation, random_bytes, loop
     )
+    share_groups = ShareGroups(
+        groups.shard_of,
+        persister,
+        LatestOffsets(config.node_id, replicas, channels.latest_offsets).find,
+        lambda: channels.share_state.image,
+        loop,
+    )
+    groups.delete_states_with(share_groups.delete_states)
     return Coordinators(
         topic_creation,
         groups,
@@ -150,4 +163,5 @@ def compose(
         verification,
         shares,
         persister,
+        share_groups,
     )

@@ -24,10 +24,12 @@ Table = dict[int, tuple[Handler, Bound, Quick | None]]
 
 
 def handlers() -> Iterator[Handler]:
-    """Yield all handlers, ordered by API key."""
+    """Yield all handlers that are served, ordered by API key."""
     for module in sorted(pkgutil.iter_modules(odradek.handlers.__path__), key=lambda m: m.name):
         if module.name[:1] == "k" and module.name[1:3].isdigit():
-            yield importlib.import_module(f"odradek.handlers.{module.name}").HANDLER
+            handler: Handler = importlib.import_module(f"odradek.handlers.{module.name}").HANDLER
+            if handler.is_served:
+                yield handler
 
 
 def broker_table(broker: Broker) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,6 +51,10 @@ from odradek.wire.generated.sync_group_request import SyncGroupRequest
 
 log = logging.getLogger("odradek.group")
 
+DeleteStates = Callable[[Sequence[str]], Awaitable[Mapping[str, ErrorCode]]]
+"""Deletes the share state of the share groups among these groups. Returns the groups that cannot be
+deleted, with their errors."""
+
 
 class GroupCoordinator(Coordinator[GroupMachine]):
     """The groups that this broker coordinates. Use it only on the event loop's thread.
@@ -72,6 +76,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
     ) -> None:
         self._random_bytes = random_bytes
         self._authorizer: Authorizer | None = None
+        self._delete_states: DeleteStates = _no_states
         codec = Codec(config.offsets_topic_compression_codec)
         super().__init__(
             OFFSETS_TOPIC,
@@ -93,6 +98,18 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         """Hide topics that clients may not DESCRIBE from their patterns. Call it before `startup`."""
         self._authorizer = authorizer
 
+    def delete_states_with(self, delete: DeleteStates) -> None:
+        """Call `delete` before share groups are deleted. Call this method before `startup`."""
+        self._delete_states = delete
+
+    def shard_of(self, group_id: str) -> Shard[GroupMachine]:
+        """Return the shard of a group.
+
+        Raises:
+            ApiError: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR.
+        """
+        return self._shard(group_id)
+
     def _requester(self, context: RequestContext) -> Requester:
         visible = None
         if self._authorizer is not None:
@@ -107,11 +124,15 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return GroupMachine(state)
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Apply a metadata change. Offsets of deleted topics are removed."""
+        """Apply a metadata change. Offsets and share partitions of deleted topics are removed."""
         super().on_metadata(delta, image)
         deleted = list(delta.topics.deleted)
         if deleted:
             self.runtime.write_all(_log_failure, lambda each: each.on_topics_deleted(deleted))
+            topic_ids = {topic_id for topic_id, _ in deleted}
+            self.runtime.write_all(
+                _log_failure, lambda each: each.share.offsets.on_topics_deleted(topic_ids)
+            )
 
     # -- members ------------------------------------------------------------------------------
 
@@ -271,11 +292,19 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return [result for results in await asyncio.gather(*answers) for result in results]
 
     async def _delete_groups(self, group_ids: Sequence[str]) -> list[DeletableGroupResult]:
-        """Delete groups of one partition."""
+        """Delete groups of one partition. The share state of share groups is deleted first."""
         try:
-            shard = self._shard(group_ids[0])
+            errors = await self._delete_states(group_ids)
+            failed = [
+                DeletableGroupResult(group_id=group_id, error_code=code, error_message=code.message)
+                for group_id, code in errors.items()
+            ]
+            rest = [each for each in group_ids if each not in errors]
+            if not rest:
+                return failed
+            shard = self._shard(rest[0])
             results: list[DeletableGroupResult] = await settled(
-                shard.write(shard.machine.listing.delete, group_ids)
+                shard.write(shard.machine.listing.delete, rest)
             )
         except ApiError as error:
             return [
@@ -284,7 +313,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 )
                 for each in group_ids
             ]
-        return results
+        return [*failed, *results]
 
     # -- for metrics --------------------------------------------------------------------------
 
@@ -311,6 +340,11 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 for topic, partitions in topics.items():
                     for index, committed in partitions.items():
                         yield group_id, topic, index, committed.offset
+
+
+async def _no_states(group_ids: Sequence[str]) -> Mapping[str, ErrorCode]:
+    """There is no share state."""
+    return {}
 
 
 def _fail_ticket(ticket: asyncio.Future[Any], stored: asyncio.Future[Any]) -> None:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
+from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.coordinator import settled
 from odradek.broker.coordinator.shard import Shard
 from odradek.broker.share.persister import Persister
@@ -20,7 +21,7 @@ from odradek.core.group.machine import GroupMachine
 from odradek.core.group.share.heartbeat import Outcome, validate
 from odradek.core.group.share.offsets import Alteration, OffsetDeletion, StateDeletion
 from odradek.core.group.share.state_partitions import Partitions
-from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage, TopicImage
+from odradek.core.metadata.image import MetadataImage, TopicImage
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.alter_share_group_offsets_request import (
@@ -82,20 +83,17 @@ class ShareGroups:
         shard: Callable[[str], Shard[GroupMachine]],
         persister: Persister,
         latest_offsets: LatestOffsets,
+        image: Callable[[], MetadataImage],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`shard` returns the shard of a group."""
+        """`shard` returns the shard of a group, and `image` the newest metadata image."""
         self._shard = shard
         self._persister = persister
         self._latest_offsets = latest_offsets
         self._loop = loop
-        self._image: MetadataImage = EMPTY_IMAGE
+        self._image = image
         self._tasks: set[asyncio.Task[None]] = set()
         """The initializations that are in progress."""
-
-    def on_metadata(self, image: MetadataImage) -> None:
-        """Use a new metadata image."""
-        self._image = image
 
     def close(self) -> None:
         """End the initializations. The next coordinator begins them again."""
@@ -105,7 +103,7 @@ class ShareGroups:
     # -- members ------------------------------------------------------------------------------
 
     async def heartbeat(
-        self, request: ShareGroupHeartbeatRequest, requester: Requester
+        self, context: RequestContext, request: ShareGroupHeartbeatRequest
     ) -> ShareGroupHeartbeatResponse:
         """Perform ShareGroupHeartbeat.
 
@@ -113,6 +111,8 @@ class ShareGroups:
             ApiError: the request is rejected.
         """
         validate(request)
+        client_id = context.client_id or ""
+        requester = Requester(client_id, f"/{context.peer.host}", context.api_version)
         shard = self._shard(request.group_id)
         outcome: Outcome = await settled(
             shard.write(shard.machine.share.heartbeat, request, requester)
@@ -220,7 +220,7 @@ class ShareGroups:
                 if code == ErrorCode.NONE:
                     deleted.append(topic.topic_id)
                     continue
-                known = self._image.topics.by_id.get(topic.topic_id)
+                known = self._image().topics.by_id.get(topic.topic_id)
                 results.append(
                     DeleteShareGroupOffsetsResponseTopic(
                         topic_id=topic.topic_id,
@@ -248,7 +248,7 @@ class ShareGroups:
         """
         group_id = asked.group_id
         shard = self._shard(group_id)
-        topics = self._image.topics
+        topics = self._image().topics
         known: list[tuple[TopicImage, list[int]]] = []
         missing: list[DescribeShareGroupOffsetsResponseTopic] = []
         if asked.topics is None:
