@@ -241,17 +241,18 @@ class ShareGroups:
     ) -> DescribeShareGroupOffsetsResponseGroup:
         """Return the start offsets of one group (DescribeShareGroupOffsets).
 
-        If `topics` is null, return the start offsets of all initialized partitions.
+        If `topics` is null, return the start offsets of all initialized partitions. Otherwise the
+        group need not exist, and this broker need not coordinate it.
 
         Raises:
             ApiError: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR.
         """
         group_id = asked.group_id
-        shard = self._shard(group_id)
         topics = self._image().topics
         known: list[tuple[TopicImage, list[int]]] = []
         missing: list[DescribeShareGroupOffsetsResponseTopic] = []
         if asked.topics is None:
+            shard = self._shard(group_id)
             initialized = await settled(
                 shard.read(shard.machine.share.offsets.initialized(group_id))
             )
