@@ -20,7 +20,7 @@ NOT_HERE = (
     "--port", "serve", "demo", "format", "completion", "bench",  # have tests of their own
     "--command-config", "$PWD",
     "--follow", "transaction abort", " log ", "cluster start",
-    "cluster add-broker", "cluster drain", "cluster remove",
+    "simulate", "cluster add-broker", "cluster drain", "cluster remove",
 )  # fmt: skip
 TOPICS = ("flights", "orders", "users", "greetings", "a", "b")
 RECORDS = 1300

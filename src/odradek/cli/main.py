@@ -40,6 +40,10 @@ COMMANDS = {
     "cluster": ("odradek.cli.cluster:cluster", "Show, run, grow and shrink clusters."),
     "quota": ("odradek.cli.quota:quota", "Show and change the quotas of clients."),
     "log": ("odradek.cli.log:log", "Show, check and repair the files of a data directory."),
+    "simulate": (
+        "odradek.cli.simulate:simulate",
+        "Run clusters on simulated time, disks and networks, with faults.",
+    ),
     "bench": ("odradek.cli.bench:bench", "Measure the throughput and latency of a running broker."),
     "demo": ("odradek.cli.demo:demo", "Send real data through a broker and Spark."),
     "format": ("odradek.cli.format:format_command", "Prepare the log directories of a new node."),

@@ -12,6 +12,7 @@ every choice. So the same seed gives the same history, byte for byte.
 - `machine` starts and kills nodes, and simulates power loss.
 - `client`, `reading` and `workload` are clients and their work.
 - `facts` records what clients observed. `checks` compares the facts with the logs.
-- `scenario` is one run of one node from one seed. `cluster` is a run of three nodes.
+- `scenario` is one run of one node from one seed. `cluster` is a run of three or more nodes.
+- `campaign` runs a seed for `odradek simulate`. `story` shortens a history.
 - `routing` is a client that finds the leaders and coordinators of a cluster.
 """

@@ -1,6 +1,6 @@
-"""A run with three nodes, each a broker and a controller, and faults of machines and network.
+"""A run with three or more nodes, and faults of machines and network.
 
-Each partition has three replicas, and `min.insync.replicas` is 2. One machine at a time fails: it
+The first five nodes are brokers and controllers, the others only brokers. Each partition has three replicas, and `min.insync.replicas` is 2. One machine at a time fails: it
 is killed, it is stopped, its traffic to one other machine is cut in one direction, or it is cut off
 from both others. Before the next fault all nodes serve again. At the end, beside the checks of a
 single node, all replicas of a partition must have the same records, and all controllers must have
@@ -10,7 +10,7 @@ the same metadata log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 
 from odradek.config.broker_config import RACK_AWARE_SELECTOR
 from odradek.env.network import Address
@@ -22,22 +22,125 @@ from odradek.sim.routing import Router
 from odradek.sim.scenario import SETTINGS, TOPICS, Scenario
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-NODES = (1, 2, 3)
+NODES = 3
+VOTERS_MAX = 5
 CONTROLLER_PORT = 9093
+CUT_ONE_WAY, CUT_OFF = "cut one way", "cut off"
 _SECOND_NS = 1_000_000_000
 
 
 class ClusterScenario(Scenario):
-    """Three nodes and their clients."""
+    """Several nodes and their clients."""
 
+    faults = ("kill", "stop", CUT_ONE_WAY, CUT_OFF)
     replication_factor = 3
-    settings: Mapping[str, str] = {
+
+    def __init__(
+        self, seed: int, faults: Collection[str] | None = None, nodes: int = NODES
+    ) -> None:
+        """`nodes` is the number of nodes, at least three. See `Scenario` for `faults`."""
+        assert nodes >= NODES, "the partitions have three replicas"
+        self.node_ids = range(1, nodes + 1)
+        self.settings = _settings(self.node_ids[:VOTERS_MAX])
+        super().__init__(seed, faults)
+
+    def new_machines(self) -> list[Machine]:
+        """Return a machine for each node. The first five are voters."""
+        return [self._machine(each) for each in self.node_ids]
+
+    def _machine(self, node_id: int) -> Machine:
+        name = f"node{node_id}"
+        is_voter = node_id in self.node_ids[:VOTERS_MAX]
+        settings = {
+            **self.node_settings(),
+            "node.id": str(node_id),
+            "broker.rack": f"rack{node_id}",
+            "process.roles": "broker,controller" if is_voter else "broker",
+            "listeners": f"PLAINTEXT://{name}:{PORT}"
+            + (f",CONTROLLER://{name}:{CONTROLLER_PORT}" if is_voter else ""),
+        }
+        return Machine(self.simulation, self.network, name, settings, CLUSTER_ID)
+
+    def client(self, name: str, loop: SimLoop | None = None) -> Client:
+        """Return a client that knows all brokers. Unless `loop` is given, it has a rack."""
+        host = self.network.host(name, loop or new_loop(self.simulation, name))
+        brokers = [Address(each.name, PORT) for each in self.machines]
+        rack = ""
+        if loop is None:
+            rack = f"rack{self.simulation.random(f'{name} rack').choice(self.node_ids)}"
+        return Router(self.simulation, host, brokers, name, rack)
+
+    async def disturb(self) -> None:
+        """Let one machine fail in a random way, and wait until all nodes serve."""
+        await self.until(lambda: all(each.is_serving for each in self.machines))
+        machine = self.random.choice(self.machines)
+        kind = self.random.choice([each for each in self.faults if each in self.allowed])
+        self.facts.count(f"fault {kind}")
+        if kind == "kill":
+            machine.kill()
+            await asyncio.sleep(self.random.uniform(0.01, 4))
+            machine.start()
+        elif kind == "stop":
+            stopped = asyncio.Event()
+            machine.stop(stopped.set)
+            await stopped.wait()
+            await asyncio.sleep(self.random.uniform(0.01, 4))
+            machine.start()
+        else:
+            duration_ns = int(self.random.uniform(0.1, 5) * _SECOND_NS)
+            others = [each for each in self.machines if each is not machine]
+            if kind == CUT_ONE_WAY:
+                others = self.random.sample(others, 1)
+            names = ", ".join(each.name for each in others)
+            how = "sends nothing to" if kind == CUT_ONE_WAY else "is cut off from"
+            self.simulation.note(machine.name, f"{how} {names} for {duration_ns // 1_000_000} ms")
+            for other in others:
+                self.network.cut(machine.name, other.name, duration_ns)
+                if kind == CUT_OFF:
+                    self.network.cut(other.name, machine.name, duration_ns)
+            await asyncio.sleep(duration_ns / _SECOND_NS)
+
+    async def violations_of_replicas(self) -> list[str]:
+        """Return the differences between the replicas of each partition, and between the nodes' metadata."""
+        await self.until(lambda: all(each.is_serving for each in self.machines))
+        return [*self._different_replicas(), *self._different_metadata()]
+
+    def _different_replicas(self) -> Iterator[str]:
+        for topic, count in TOPICS.items():
+            for index in range(count):
+                contents = {}
+                for machine in self.machines:
+                    assert machine.node is not None
+                    replica = machine.node.broker.replicas.by_name.get(topic, {}).get(index)
+                    if replica is not None:
+                        contents[machine.name] = b"".join(
+                            machine.disk.pread(each.opened().descriptor, each.size, 0)
+                            for each in replica.log.segments
+                        )
+                if len(contents) != self.replication_factor:
+                    yield f"{TopicPartition(topic, index)}: only {list(contents)} have a replica"
+                elif len(set(contents.values())) > 1:
+                    ends = {name: len(each) for name, each in contents.items()}
+                    yield f"{TopicPartition(topic, index)}: the replicas differ: {ends}"
+
+    def _different_metadata(self) -> Iterator[str]:
+        images = {}
+        for machine in self.machines:
+            assert machine.node is not None
+            topics = machine.node.broker.metadata.image.topics
+            images[machine.name] = {name: topic.id for name, topic in topics.by_name.items()}
+        for name, image in images.items():
+            if image != images[self.machines[0].name]:
+                yield f"{name} has other topics than {self.machines[0].name}"
+
+
+def _settings(voters: Iterable[int]) -> dict[str, str]:
+    """Return the settings that all nodes share."""
+    addresses = ",".join(f"{each}@node{each}:{CONTROLLER_PORT}" for each in voters)
+    return {
         **SETTINGS,
-        "process.roles": "broker,controller",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": ",".join(
-            f"{each}@node{each}:{CONTROLLER_PORT}" for each in NODES
-        ),
+        "controller.quorum.voters": addresses,
         "controller.quorum.election.timeout.ms": "500",
         "controller.quorum.election.backoff.max.ms": "300",
         "controller.quorum.fetch.timeout.ms": "1000",
@@ -53,92 +156,3 @@ class ClusterScenario(Scenario):
         "transaction.state.log.replication.factor": "3",
         "transaction.state.log.min.isr": "2",
     }
-
-    def new_machines(self) -> list[Machine]:
-        """Return three machines."""
-        return [
-            Machine(
-                self.simulation,
-                self.network,
-                f"node{each}",
-                {
-                    **self.node_settings(),
-                    "node.id": str(each),
-                    "broker.rack": f"rack{each}",
-                    "listeners": (
-                        f"PLAINTEXT://node{each}:{PORT},CONTROLLER://node{each}:{CONTROLLER_PORT}"
-                    ),
-                },
-                CLUSTER_ID,
-            )
-            for each in NODES
-        ]
-
-    def client(self, name: str, loop: SimLoop | None = None) -> Client:
-        """Return a client that knows all brokers. Unless `loop` is given, it has a rack."""
-        host = self.network.host(name, loop or new_loop(self.simulation, name))
-        brokers = [Address(each.name, PORT) for each in self.machines]
-        rack = ""
-        if loop is None:
-            rack = f"rack{self.simulation.random(f'{name} rack').choice(NODES)}"
-        return Router(self.simulation, host, brokers, name, rack)
-
-    async def disturb(self) -> None:
-        """Let one machine fail in a random way, and wait until all nodes serve."""
-        await self.until(lambda: all(each.is_serving for each in self.machines))
-        machine = self.random.choice(self.machines)
-        kind = self.random.choice(("kill", "stop", "cut one way", "cut off"))
-        self.facts.count(f"fault {kind}")
-        if kind == "kill":
-            machine.kill()
-            await asyncio.sleep(self.random.uniform(0.01, 4))
-            machine.start()
-        elif kind == "stop":
-            stopped = asyncio.Event()
-            machine.stop(stopped.set)
-            await stopped.wait()
-            await asyncio.sleep(self.random.uniform(0.01, 4))
-            machine.start()
-        else:
-            duration_ns = int(self.random.uniform(0.1, 5) * _SECOND_NS)
-            others = [each for each in self.machines if each is not machine]
-            if kind == "cut one way":
-                others = self.random.sample(others, 1)
-            for other in others:
-                self.network.cut(machine.name, other.name, duration_ns)
-                if kind == "cut off":
-                    self.network.cut(other.name, machine.name, duration_ns)
-            await asyncio.sleep(duration_ns / _SECOND_NS)
-
-    async def violations_of_replicas(self) -> list[str]:
-        """Return the differences between the replicas of each partition, and between the nodes' metadata."""
-        await self.until(lambda: all(each.is_serving for each in self.machines))
-        return [*self._different_replicas(), *self._different_metadata()]
-
-    def _different_replicas(self) -> Iterator[str]:
-        for topic, count in TOPICS.items():
-            for index in range(count):
-                contents = {}
-                for machine in self.machines:
-                    assert machine.node is not None
-                    replica = machine.node.broker.replicas.find(topic, index)
-                    if replica is not None:
-                        contents[machine.name] = b"".join(
-                            machine.disk.pread(each.opened().descriptor, each.size, 0)
-                            for each in replica.log.segments
-                        )
-                if len(contents) < len(self.machines):
-                    yield f"{TopicPartition(topic, index)}: only {list(contents)} have a replica"
-                elif len(set(contents.values())) > 1:
-                    ends = {name: len(each) for name, each in contents.items()}
-                    yield f"{TopicPartition(topic, index)}: the replicas differ: {ends}"
-
-    def _different_metadata(self) -> Iterator[str]:
-        images = {}
-        for machine in self.machines:
-            assert machine.node is not None
-            topics = machine.node.broker.metadata.image.topics
-            images[machine.name] = {name: topic.id for name, topic in topics.by_name.items()}
-        for name, image in images.items():
-            if image != images[self.machines[0].name]:
-                yield f"{name} has other topics than {self.machines[0].name}"

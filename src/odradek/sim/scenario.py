@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -55,6 +55,8 @@ SETTINGS = {
     "odradek.shutdown.timeout.ms": "500",
 }
 DURABLE = {"log.flush.interval.messages": "1"}
+POWER, TORN = "power", "torn"
+"""Kinds of faults: a power loss at a random moment, and one in a disk write."""
 SETTLING_LOOKS = 20
 """The maximum number of reads of the logs until all checks pass."""
 FAULTS = (3, 6)
@@ -76,9 +78,9 @@ class Outcome:
     """The numbers of events."""
 
 
-def simulate(seed: int, kind: type[Scenario] | None = None) -> Outcome:
-    """Run the scenario of a seed, and return its result. `kind` is `Scenario` by default."""
-    scenario = (kind or Scenario)(seed)
+def simulate(seed: int, make: Callable[[int], Scenario] | None = None) -> Outcome:
+    """Run the scenario of a seed, and return its result. `make` is `Scenario` by default."""
+    scenario = (make or Scenario)(seed)
     with _defects_logged(scenario.simulation):
         scenario.run()
     return scenario.outcome()
@@ -110,15 +112,20 @@ def _defects_logged(simulation: Simulation) -> Iterator[None]:
 class Scenario:
     """A run: the simulation, the machine and the clients."""
 
+    faults: Sequence[str] = ("kill", "stop", POWER, TORN)
+    """The kinds of faults."""
     replication_factor = 1
     settings: Mapping[str, str] = SETTINGS
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, faults: Collection[str] | None = None) -> None:
+        """`faults` limits the kinds of faults. By default all kinds occur."""
         self.seed = seed
         self.simulation = Simulation(seed)
         self.random = self.simulation.random("scenario")
         self.facts = Facts()
-        self.is_durable = self.random.random() < 0.5
+        self.allowed = frozenset(self.faults if faults is None else faults)
+        assert self.allowed, "a run has faults"
+        self.is_durable = self.random.random() < 0.5 or self.allowed <= {POWER, TORN}
         self.network = SimNetwork(self.simulation)
         self.machines = self.new_machines()
         self.loop = new_loop(self.simulation, "director")
@@ -252,16 +259,16 @@ class Scenario:
     async def disturb(self) -> None:
         """Let the machine fail in a random way, and start it again."""
         (machine,) = self.machines
-        kinds = ["kill", "stop"] + (["power", "torn", "torn"] if self.is_durable else ["kill"])
-        kind = self.random.choice(kinds)
+        kinds = ["kill", "stop"] + ([POWER, TORN, TORN] if self.is_durable else ["kill"])
+        kind = self.random.choice([each for each in kinds if each in self.allowed])
         if not machine.is_serving:
             await self.until(lambda: machine.is_serving)
         self.facts.count(f"fault {kind}")
         if kind == "kill":
             machine.kill()
-        elif kind == "power":
+        elif kind == POWER:
             machine.lose_power()
-        elif kind == "torn":
+        elif kind == TORN:
             machine.lose_power_after(self.random.randint(0, 80))
             await self.until(lambda: not machine.is_running)
         else:
@@ -270,7 +277,7 @@ class Scenario:
             await stopped.wait()
         await asyncio.sleep(self.random.uniform(0.01, 1.5))
         machine.start()
-        if self.is_durable and self.random.random() < 0.3:
+        if self.is_durable and TORN in self.allowed and self.random.random() < 0.3:
             self.facts.count("fault in a start")
             machine.lose_power_after(self.random.randint(0, 40))
             await self.until(lambda: not machine.is_running)

@@ -1,0 +1,178 @@
+"""`odradek simulate`: runs whole clusters on simulated time, disks and networks."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+
+import click
+
+from odradek.cli.options import json_option
+from odradek.cli.output import note, plural, print_json, styled
+from odradek.sim.campaign import KINDS, Options, Run, run
+
+VIOLATIONS_MAX = 10
+STORY_MAX = 120
+"""How many lines of a shortened history are printed. The last lines are the interesting ones."""
+SEED_BITS = 31
+
+
+@click.command()
+@click.option(
+    "--seeds", type=click.IntRange(1), default=20, show_default=True, help="Number of runs."
+)
+@click.option("--first", type=int, metavar="SEED", help="The first seed.  [default: random]")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 9),
+    default=3,
+    show_default=True,
+    help="Number of nodes: 1, or 3 to 9.",
+)
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    type=click.Choice(KINDS),
+    help="Only faults of this kind; repeatable. By default all kinds occur.",
+)
+@click.option("--once", is_flag=True, help="Do not repeat each run to compare the histories.")
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of processes.  [default: one for each core]",
+)
+@json_option
+def simulate(
+    seeds: int,
+    first: int | None,
+    nodes: int,
+    faults: tuple[str, ...],
+    once: bool,
+    processes: int | None,
+    as_json: bool,
+) -> int:
+    """Run real nodes and clients on simulated time, disks and networks, with faults.
+
+    A seed determines everything that happens. Producers, transactions and consumer groups work while
+    nodes are killed, stopped and cut off from each other; a single node also loses power. At the
+    end the logs are compared with the responses that the clients received: no acknowledged record
+    may be lost, doubled or out of order, no aborted record visible, and all replicas are equal. A run
+    that violates this prints its seed and a shortened history. The exit code is then 1.
+
+    \b
+    Examples:
+      odradek simulate --seeds 2
+      odradek simulate --seeds 1 --first 42 --nodes 1 --fault power --fault torn
+      odradek simulate --seeds 1 --nodes 5 --fault "cut off" --once
+    """
+    options = Options(nodes, faults, not once)
+    _check(options)
+    if first is None:
+        first = secrets.randbits(SEED_BITS)
+    note(f"{plural(seeds, 'seed')} from {first} on, {plural(nodes, 'node')}")
+    started = time.monotonic()
+    counts: Counter[str] = Counter()
+    failed: list[Run] = []
+    for done, each in enumerate(_runs(range(first, first + seeds), options, processes), 1):
+        counts.update(each.counts)
+        if each.violations:
+            failed.append(each)
+            if not as_json:
+                _print_failure(each, options)
+        _show_progress(done, seeds, len(failed))
+    if as_json:
+        print_json(_as_json(first, seeds, options, counts, failed))
+        return 1 if failed else 0
+    for what, number in sorted(counts.items()):
+        click.echo(f"{number:9,} {what}")
+    often = "" if once else " twice"
+    click.echo(
+        f"{plural(seeds, 'seed')}{often} in {time.monotonic() - started:.0f} s: {len(failed)} failed"
+    )
+    return 1 if failed else 0
+
+
+def _check(options: Options) -> None:
+    if options.nodes == 2:
+        raise click.UsageError(
+            "--nodes: 2 nodes have no majority without each other; choose 1 or 3"
+        )
+    kinds = options.kinds()
+    wrong = [each for each in options.faults if each not in kinds]
+    if wrong:
+        raise click.UsageError(
+            f"--fault {wrong[0]!r} does not occur with {plural(options.nodes, 'node')}; choose "
+            f"{', '.join(map(repr, kinds))}"
+        )
+
+
+def _runs(seeds: range, options: Options, processes: int | None) -> Iterator[Run]:
+    """Yield the results in the order of the seeds."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    workers = min(len(seeds), processes or os.cpu_count() or 1)
+    if workers == 1:
+        yield from map(run, seeds, repeat(options))
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(run, seeds, repeat(options))
+
+
+def _show_progress(done: int, total: int, failed: int) -> None:
+    """Show the progress on a terminal; elsewhere print a line after each 50 runs."""
+    if sys.stderr.isatty():
+        end = "\r\x1b[K" if done == total else ""
+        print(
+            f"\r{done} of {total}, {failed} failed\x1b[K{end}", end="", file=sys.stderr, flush=True
+        )
+    elif done % 50 == 0:
+        note(f"{done} done, {failed} failed")
+
+
+def repetition(seed: int, options: Options) -> str:
+    """Return the command that repeats a run."""
+    words = ["odradek simulate --seeds 1 --first", str(seed), "--nodes", str(options.nodes)]
+    words += [f"--fault {each!r}" for each in options.faults]
+    return " ".join(words)
+
+
+def _print_failure(failure: Run, options: Options) -> None:
+    click.echo(styled(f"\nSeed {failure.seed} failed.", fg="red", bold=True))
+    for each in failure.violations[:VIOLATIONS_MAX]:
+        click.echo(f"  {each}")
+    if len(failure.violations) > VIOLATIONS_MAX:
+        click.echo(f"  and {len(failure.violations) - VIOLATIONS_MAX} more")
+    click.echo(styled("What happened (shortened)", bold=True))
+    if len(failure.story) > STORY_MAX:
+        click.echo(f"  … {len(failure.story) - STORY_MAX} lines before")
+    for line in failure.story[-STORY_MAX:]:
+        click.echo(f"  {line}")
+    click.echo(f"To repeat it: {repetition(failure.seed, options)}\n")
+
+
+def _as_json(
+    first: int, seeds: int, options: Options, counts: Counter[str], failed: Sequence[Run]
+) -> dict[str, object]:
+    return {
+        "first": first,
+        "seeds": seeds,
+        "nodes": options.nodes,
+        "faults": list(options.faults or options.kinds()),
+        "events": dict(sorted(counts.items())),
+        "failed": [
+            {
+                "seed": each.seed,
+                "violations": list(each.violations),
+                "story": list(each.story),
+                "repeat": repetition(each.seed, options),
+            }
+            for each in failed
+        ],
+    }
