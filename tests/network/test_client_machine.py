@@ -145,9 +145,9 @@ def test_a_client_that_fails_fast_keeps_no_requests_that_cannot_be_sent():
     client.submit(0, second)
     assert failures(client.lost(10, "refused")) == [(first, NotConnected), (second, NotConnected)]
     assert client.next_deadline_ms() is None
+    assert failures(client.submit(20, first)) == [(first, NotConnected)], "the back-off"
     third = request()
-    assert client.submit(20, third) == [], "the back-off"
-    assert client.tick(60) == [Connect(20_000)]
+    assert client.submit(60, third) == [Connect(20_000)]
     assert client.opened(70) == [Send(third, 1)]
     fourth = request()
     client.submit(80, fourth)

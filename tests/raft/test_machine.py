@@ -1,6 +1,7 @@
 """Single steps of the quorum machine: the only voter, votes, epochs, and waits for the disk."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -33,7 +34,14 @@ from odradek.core.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from odradek.core.raft.roles import TRANSITIONS, Candidate, Follower, Resigned, Unattached
+from odradek.core.raft.roles import (
+    TRANSITIONS,
+    Candidate,
+    Follower,
+    Prospective,
+    Resigned,
+    Unattached,
+)
 from odradek.core.raft.settings import RaftSettings
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 from odradek.model.errors import ErrorCode
@@ -151,6 +159,43 @@ def test_a_follower_that_hears_its_leader_refuses_pre_votes_and_keeps_its_epoch(
     quorum.step(13, ResponseReceived(fetch.request_id, FetchResponse(epoch=1, leader_id=2)))
     assert not ask(quorum, request)[0].response.is_granted
     assert isinstance(quorum.role, Follower)
+
+
+def responses(quorum, now_ms, effects, is_granted):
+    """Answer all requests for votes in `effects`."""
+    for each in effects:
+        if isinstance(each, SendRequest):
+            answer = VoteResponse(epoch=quorum.epoch, leader_id=-1, is_granted=is_granted)
+            quorum.step(now_ms, ResponseReceived(each.request_id, answer))
+
+
+def test_a_candidate_that_has_lost_waits_for_the_end_of_its_election_timeout():
+    quorum, _ = machine(TRIO)
+    quorum.start(0)
+    now_ms = quorum.next_deadline_ms(0)
+    responses(quorum, now_ms, quorum.poll(now_ms), is_granted=True)
+    assert PersistElection(vote(1)) in quorum.poll(now_ms)
+    votes = quorum.step(now_ms, ElectionPersisted(vote(1))) + quorum.poll(now_ms)
+    assert [each.request.is_pre_vote for each in votes if isinstance(each, SendRequest)] == [
+        False,
+        False,
+    ]
+    responses(quorum, now_ms, votes, is_granted=False)
+    assert isinstance(quorum.role, Candidate)
+    end_ms = quorum.next_deadline_ms(now_ms)
+    assert end_ms >= now_ms + RaftSettings().election_timeout_ms
+    assert quorum.poll(end_ms - 1) == []
+    quorum.poll(end_ms)
+    assert isinstance(quorum.role, Prospective)
+
+
+def test_fetch_timeouts_differ():
+    settings = RaftSettings()
+    random = Random(1)
+    timeouts = {settings.random_fetch_timeout_ms(random.randbytes) for _ in range(50)}
+    longest_ms = settings.fetch_timeout_ms * 11 // 10
+    assert len(timeouts) > 20
+    assert all(settings.fetch_timeout_ms <= each <= longest_ms for each in timeouts)
 
 
 def test_a_follower_that_cannot_append_waits_before_it_fetches_again():

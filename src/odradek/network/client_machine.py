@@ -10,7 +10,7 @@ At most `in_flight_max` requests are in flight. The responses arrive in the orde
   attempt is delayed by an exponential back-off with jitter. An open connection resets the back-off.
 - If a connection is lost, the requests in flight fail, because the node may or may not have
   processed them. Requests that were not sent wait for the next connection. With `fails_fast`, they
-  fail if an attempt to connect fails.
+  fail if an attempt to connect fails, and requests during the back-off after it fail immediately.
 - If a request in flight times out, the connection is closed. Responses arrive in order, so the
   responses to later requests would not arrive either. If a request that was not sent times out,
   only this request fails.
@@ -158,6 +158,9 @@ class ClientMachine:
         """Add a request. It is sent when the connection is open and has room in flight."""
         if self.state is State.CLOSED:
             return [Fail(request, ClientClosed("the client is closed"))]
+        is_backing_off = self.state is State.DISCONNECTED and now_ms < self._connect_not_before_ms
+        if self._settings.fails_fast and is_backing_off and self._attempts:
+            return [Fail(request, NotConnected("the last attempt to connect has failed"))]
         self._waiting.append(request)
         return self._go_on(now_ms)
 

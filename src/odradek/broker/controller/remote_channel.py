@@ -4,7 +4,7 @@ The channel sends the broker's own requests unchanged. It sends the requests tha
 forwards for clients in an Envelope (KIP-590). The leader of the quorum is the active controller;
 its address comes from the raft client. If there is no leader, the connection is lost, or the other
 node responds with NOT_CONTROLLER, the request is repeated after `retry_backoff_ms`, until its time
-is over. If the connection was lost, the controller may have processed the request already. Then the
+is over. The same happens if another node becomes the active controller before the response. If the connection was lost, the controller may have processed the request already. Then the
 repetition of CreateTopics gets the error TOPIC_ALREADY_EXISTS. The classes of Apache Kafka are
 NodeToControllerChannelManager and ForwardingManager.
 
@@ -43,6 +43,8 @@ from odradek.wire.primitives import (
 log = logging.getLogger("odradek.broker")
 
 PRINCIPAL_VERSION = 0
+CHECK_SECONDS = 0.1
+"""While a request has no response: the time between two looks whether the controller is the same."""
 _short = struct.Struct(">h").pack
 
 
@@ -67,8 +69,7 @@ class RemoteControllerChannel:
         """`find_controller` returns the address of the active controller; None while unknown.
 
         `timeout_ms` is the time for a request that has no timeout of its own.
-        `attempt_timeout_ms` is the time to connect, and the time after which a request without a
-        response is repeated if another node has become the active controller.
+        `attempt_timeout_ms` is the time to connect.
         """
         self._find_controller = find_controller
         self._network = network
@@ -144,7 +145,9 @@ class RemoteControllerChannel:
                 destination.host,
                 destination.port,
                 self._random_bytes,
-                ClientSettings(connection_setup_timeout_ms=self._attempt_timeout_ms),
+                ClientSettings(
+                    connection_setup_timeout_ms=self._attempt_timeout_ms, fails_fast=True
+                ),
                 handshake=self._versions.handshake,
             )
         return self._client
@@ -165,7 +168,7 @@ class RemoteControllerChannel:
         api = BY_KEY[key]
         call = client.call(key, version, parts, left_ms)
         try:
-            while not (await asyncio.wait((call,), timeout=self._attempt_timeout_ms / 1000))[0]:
+            while not (await asyncio.wait((call,), timeout=CHECK_SECONDS))[0]:
                 if self._find_controller() not in (None, self._destination):
                     client.close()  # another node is the active controller: `call` fails
         finally:

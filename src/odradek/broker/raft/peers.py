@@ -1,7 +1,8 @@
 """Sends the requests of the quorum to the other voters: one connection to each.
 
 The machine decides when a request is sent, repeated or dropped. If a request cannot be sent, or its
-response does not arrive in time, the machine gets None as the response.
+response does not arrive in time, the machine gets None as the response. If a node does not accept
+connections, its requests fail at once, so that an observer asks another node for the leader.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ from odradek.wire.primitives import (
 log = logging.getLogger("odradek.metadata")
 
 OnResponse = Callable[[int, Response | None], None]
+
+RECONNECT_BACKOFF_MAX_MS = 500
+"""As in Apache Kafka, which has no setting for it."""
 
 LOWEST_VERSIONS: Mapping[type[Message], int] = {
     VoteRequest: 2,
@@ -103,7 +107,11 @@ class Peers:
                 destination.host,
                 destination.port,
                 self._random_bytes,
-                ClientSettings(connection_setup_timeout_ms=self._timeout_ms),
+                ClientSettings(
+                    reconnect_backoff_max_ms=RECONNECT_BACKOFF_MAX_MS,
+                    connection_setup_timeout_ms=self._timeout_ms,
+                    fails_fast=True,
+                ),
                 handshake=versions.handshake,
             )
             found = self._clients[destination] = client, versions

@@ -96,7 +96,7 @@ class Fetching:
         role = quorum.role
         if response.error or not isinstance(role, Follower):
             return False
-        role.on_fetched(now_ms + quorum.settings.fetch_timeout_ms)
+        role.on_fetched(now_ms)
         if response.snapshot is not None:
             role.set_download(response.snapshot)
         elif response.diverging is not None:
@@ -146,7 +146,7 @@ class Fetching:
         )
         if response.error or not is_expected or not len(response.data):
             return False
-        role.on_fetched(now_ms + quorum.settings.fetch_timeout_ms)
+        role.on_fetched(now_ms)
         position = download.position
         download.received(len(response.data))
         is_last = download.position >= response.size

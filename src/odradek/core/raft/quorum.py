@@ -148,9 +148,9 @@ class Quorum:
         if epoch == old.epoch:
             assert old.leader_id in (NO_LEADER, leader_id), "an epoch has one leader"
         voted = old.election().voted if epoch == old.epoch else None
-        deadline_ms = now_ms + self.settings.fetch_timeout_ms
+        timeout_ms = self.settings.random_fetch_timeout_ms(self._random_bytes)
         membership_ms = now_ms + self.settings.membership_period_ms
-        self._become(Follower(epoch, leader_id, leader, voted, deadline_ms, membership_ms))
+        self._become(Follower(epoch, leader_id, leader, voted, now_ms, timeout_ms, membership_ms))
 
     def become_leader(self, now_ms: int) -> None:
         """Lead the epoch of the election that this replica has won."""

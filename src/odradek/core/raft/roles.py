@@ -179,6 +179,7 @@ class Follower:
         "download",
         "epoch",
         "fetch_deadline_ms",
+        "fetch_timeout_ms",
         "has_fetched",
         "is_described",
         "leader",
@@ -194,14 +195,16 @@ class Follower:
         leader_id: int,
         leader: Destination,
         voted: ReplicaKey | None,
-        fetch_deadline_ms: int,
+        now_ms: int,
+        fetch_timeout_ms: int,
         membership_ms: int,
     ) -> None:
         self.epoch = epoch
         self.leader_id = leader_id
         self.leader = leader
         self.voted = voted
-        self.fetch_deadline_ms = fetch_deadline_ms
+        self.fetch_timeout_ms = fetch_timeout_ms
+        self.fetch_deadline_ms = now_ms + fetch_timeout_ms
         self.has_fetched = False
         """Whether the leader has responded to a fetch in this epoch and has not resigned."""
         self.leader_high_watermark = -1
@@ -220,10 +223,10 @@ class Follower:
         """Whether the candidate gets the vote: only a pre-vote, and not while `has_fetched`."""
         return is_pre_vote and is_up_to_date and not self.has_fetched
 
-    def on_fetched(self, fetch_deadline_ms: int) -> None:
+    def on_fetched(self, now_ms: int) -> None:
         """Apply a response of the leader to a fetch."""
         self.has_fetched = True
-        self.fetch_deadline_ms = fetch_deadline_ms
+        self.fetch_deadline_ms = now_ms + self.fetch_timeout_ms
 
     def on_high_watermark(self, offset: int) -> None:
         """Set the leader's high watermark. All of this log is equal to the leader's log."""

@@ -41,5 +41,18 @@ class RaftSettings:
 
     def random_election_timeout_ms(self, random_bytes: RandomBytes) -> int:
         """An election timeout, from one to two times `election_timeout_ms`."""
-        chance = int.from_bytes(random_bytes(4), "big")
-        return self.election_timeout_ms + chance * self.election_timeout_ms // 2**32
+        return _lengthened(self.election_timeout_ms, self.election_timeout_ms, random_bytes)
+
+    def random_fetch_timeout_ms(self, random_bytes: RandomBytes) -> int:
+        """A fetch timeout, longer than `fetch_timeout_ms` by up to a tenth.
+
+        The leader responds to the fetches of all followers at the same time. With equal timeouts
+        they would all stand for election at the same time when the leader fails, and divide the
+        votes. Apache Kafka uses equal timeouts.
+        """
+        return _lengthened(self.fetch_timeout_ms, self.fetch_timeout_ms // 10, random_bytes)
+
+
+def _lengthened(timeout_ms: int, longest_ms: int, random_bytes: RandomBytes) -> int:
+    chance = int.from_bytes(random_bytes(4), "big")
+    return timeout_ms + chance * longest_ms // 2**32

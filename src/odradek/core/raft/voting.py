@@ -220,7 +220,9 @@ class Voting:
             quorum.become_unattached(now_ms, role.epoch)
         elif role.votes.is_won(voters):
             quorum.become_leader(now_ms)
-        elif role.votes.is_lost(voters) or now_ms >= role.election_deadline_ms:
+        elif now_ms >= role.election_deadline_ms:
+            # A candidate that has lost also waits until then. The random time separates candidates
+            # that have divided the votes.
             quorum.become_prospective(now_ms)
         else:
             self._ask(now_ms, role, is_pre_vote=False)
