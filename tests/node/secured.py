@@ -1,98 +1,111 @@
-"""Clusters whose nodes use TLS, SASL and ACLs, also among themselves."""
+"""Clusters with the files of `odradek secure`: TLS, SASL and ACLs everywhere."""
 
 import contextlib
 import socket
 import ssl
 
-from tests.node.cluster import Cluster
-from tests.tls.conftest import Authority
+from tests.cli.conftest import invoke
+from tests.node.cluster import SETTINGS, Cluster
 
 from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster as Client
 from odradek.client.errors import ClientError
 from odradek.client.security import parse_security
+from odradek.config.load import load
+from odradek.config.properties import parse_properties
 from odradek.model.config_resource import ResourceType
-
-AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-JAAS = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    'username="node" password="node-secret" user_node="node-secret" user_alice="alice-secret";'
-)
 
 
 class SecureCluster(Cluster):
-    """Each listener has the protocol SASL_SSL. The nodes are the super user `User:node`."""
-
-    listener = "CLIENTS"
+    """Controllers also require certificates of their clients."""
 
     def __init__(self, path, roles, **settings):
         super().__init__(path, roles, **settings)
-        self.authority = Authority(self._directory("first"), "first authority")
-        self.trust_file = path / "trust.pem"
-        self.trust(self.authority)
-        for each in roles:
-            self.certify(each, self.authority)
-        self.client_settings = {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": "node",
-            "sasl.password": "node-secret",
-            "ssl.ca.location": str(self.trust_file),
+        self.directory = self.authority("first")
+        self.client_settings = self._properties("librdkafka.properties")
+        del self.client_settings["bootstrap.servers"]
+        self.client_trust = path / "clients-ca.pem"
+        self.client_settings["ssl.ca.location"] = str(self.client_trust)
+        self.trust(self.directory / "ca.pem", by=self.client_trust)
+
+    def authority(self, name):
+        """A directory with an authority and the certificates of all nodes."""
+        nodes = (f"{each}@127.0.0.1:{port}" for each, port in self.ports.items())
+        options = (word for each in nodes for word in ("--node", each))
+        made = invoke("secure", "init", self.path / name, *options)
+        assert made.code == 0, made.err
+        return self.path / name
+
+    def _properties(self, name):
+        return parse_properties((self.directory / name).read_bytes())
+
+    def config(self, node_id):
+        listeners = [f"SASL_SSL://127.0.0.1:{self.ports[node_id]}"]
+        if node_id in self.controller_ports:
+            listeners.append(f"CONTROLLER://127.0.0.1:{self.controller_ports[node_id]}")
+        settings = {
+            **SETTINGS,
+            **self._properties(f"server-{node_id}.properties"),
+            "process.roles": self.roles[node_id],
+            "listeners": ",".join(listeners),
+            "controller.quorum.voters": self.voters,
+            "listener.name.controller.ssl.client.auth": "required",
+            "offsets.topic.replication.factor": str(self.broker_count),
+            **self.settings,
         }
+        loaded = load(settings, {})
+        assert loaded.warnings == ()
+        return loaded.config
 
-    def _directory(self, name):
-        made = self.path / name
-        made.mkdir()
-        return made
+    # -- certificates -------------------------------------------------------------------------
 
-    def new_authority(self, name):
-        return Authority(self._directory(name), f"{name} authority")
+    def trust(self, *authorities, by=None):
+        """Let nodes, or clients, trust only these authorities."""
+        data = b"".join(each.read_bytes() for each in authorities)
+        self._replace(by or self.directory / "ca.pem", data)
 
-    def trust(self, *authorities):
-        text = "".join(each.certificate.read_text() for each in authorities)
-        self._replace(self.trust_file, text)
-
-    def certify(self, node_id, authority):
-        """Give a node a new key with a certificate of this authority."""
-        made = authority.issue(f"/O=example/CN=node-{node_id}")
-        self._replace(self.key_file(node_id), made.read_text())
+    def use_certificate(self, node_id, authority):
+        self._replace(self.key_file(node_id), (authority / f"node-{node_id}.pem").read_bytes())
 
     def key_file(self, node_id):
-        return self.path / f"node-{node_id}.pem"
+        return self.directory / f"node-{node_id}.pem"
 
-    def _replace(self, file, text):
+    def _replace(self, file, data):
         temporary = file.with_suffix(".new")
-        temporary.write_text(text)
-        temporary.rename(file)
+        temporary.write_bytes(data)
+        temporary.replace(file)
 
-    def listener_settings(self, node_id):
-        def prefixed(listener, settings):
-            return {f"listener.name.{listener}.{name}": each for name, each in settings.items()}
+    def read_files_again(self, *ids):
+        """Let brokers read keys and certificates again, as an administrator does."""
+        with self.client() as client:
+            for each in ids:
+                broker = Resource(ResourceType.BROKER, str(each))
+                changes = [
+                    Change(f"listener.name.{name}.ssl.keystore.location", str(self.key_file(each)))
+                    for name in ("sasl_ssl", "controller")
+                ]
+                done = alter_configs(client, {broker: changes})
+                assert done == {broker: None}, done
 
-        both = {
-            "sasl.enabled.mechanisms": "PLAIN",
-            "plain.sasl.jaas.config": JAAS,
-            "ssl.keystore.location": str(self.key_file(node_id)),
-            "ssl.keystore.type": "PEM",
-            "ssl.truststore.location": str(self.trust_file),
-            "ssl.truststore.type": "PEM",
-        }
-        return {
-            "listener.security.protocol.map": "CLIENTS:SASL_SSL,CONTROLLER:SASL_SSL",
-            "inter.broker.listener.name": "CLIENTS",
-            "sasl.mechanism.inter.broker.protocol": "PLAIN",
-            "sasl.mechanism.controller.protocol": "PLAIN",
-            "authorizer.class.name": AUTHORIZER,
-            "super.users": "User:node",
-            **prefixed("clients", both),
-            **prefixed("controller", {**both, "ssl.client.auth": "required"}),
-        }
+    def served_certificates(self, node_id):
+        """The certificates at the ports of a node."""
+        context = ssl.create_default_context(cafile=str(self.directory / "ca.pem"))
+        context.load_cert_chain(self.key_file(node_id))
+        certificates = set()
+        for port in (self.ports[node_id], self.controller_ports[node_id]):
+            with (
+                socket.create_connection(("127.0.0.1", port)) as plain,
+                context.wrap_socket(plain, server_hostname="127.0.0.1") as encrypted,
+            ):
+                certificates.add(encrypted.getpeercert(binary_form=True))
+        return certificates
 
-    def client(self, **changes):
-        """Our own client."""
-        changed = {name.replace("_", "."): each for name, each in changes.items()}
-        security = parse_security({**self.client_settings, **changed})
+    # -- clients ------------------------------------------------------------------------------
+
+    def client(self):
+        """Our own client, as the super user."""
+        security = parse_security(self.client_settings)
         return Client(self.bootstrap, security=security, timeout_ms=60_000)
 
     def create_topic(self, name, **attributes):
@@ -100,32 +113,6 @@ class SecureCluster(Cluster):
             (made,) = create_topics(client, [NewTopic(name, **attributes)]).values()
         if isinstance(made, ClientError):
             raise made
-
-    def read_files_again(self):
-        """Let the brokers read keys and certificates again, as an administrator does."""
-        with self.client() as client:
-            for each in self.brokers():
-                node_id = each.config.node_id
-                broker = Resource(ResourceType.BROKER, str(node_id))
-                changes = [
-                    Change(
-                        f"listener.name.{listener}.ssl.keystore.location",
-                        str(self.key_file(node_id)),
-                    )
-                    for listener in ("clients", "controller")
-                ]
-                assert alter_configs(client, {broker: changes}) == {broker: None}
-
-    def served_issuer(self, port):
-        """The name of the authority that has issued the certificate at a port."""
-        context = ssl.create_default_context(cafile=str(self.trust_file))
-        context.load_cert_chain(self.key_file(next(iter(self.ports))))
-        with (
-            socket.create_connection(("127.0.0.1", port)) as plain,
-            context.wrap_socket(plain, server_hostname="127.0.0.1") as encrypted,
-        ):
-            issuer = dict(pair for part in encrypted.getpeercert()["issuer"] for pair in part)
-        return issuer["commonName"]
 
 
 @contextlib.asynccontextmanager

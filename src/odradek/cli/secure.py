@@ -192,12 +192,12 @@ def node(directory: Path, node_id: int, hosts: tuple[str, ...], days: int) -> No
     """Make a new key and certificate for a node, for example before the old one expires.
 
     The new certificate has the hosts of the old one. A running broker reads the new file when
-    ssl.keystore.location is set again.
+    listener.name.<listener>.ssl.keystore.location is set, also to the same value as before.
 
     \b
     Examples:
       odradek secure node secured 1
-      odradek config set broker 1 ssl.keystore.location=$PWD/secured/node-1.pem
+      odradek config set broker 1 listener.name.sasl_ssl.ssl.keystore.location=$PWD/secured/node-1.pem
     """
     check_names(hosts)
     file = _Files(directory.absolute()).key(node_id)
