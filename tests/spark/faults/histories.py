@@ -1,7 +1,8 @@
 """Histories of faults: a query copies a topic while its driver, its workers or the broker are killed.
 
 In each history the query copies `RECORDS` records in micro-batches of a hundred. Each fault is at a
-random step of a random micro-batch, or at a random time. At the end a read_committed consumer of
+random step of a random micro-batch, or at a random time. A driver can also become a zombie: it waits
+at a step, continues when another driver has taken over the query, and is killed later. At the end a read_committed consumer of
 another implementation must find every record exactly once.
 """
 
@@ -30,8 +31,10 @@ PARTITIONS = 2
 SILENCE_SECONDS = 180.0
 """A job that neither reaches a step nor ends for this time has failed."""
 RANDOM_SECONDS_MAX = 4.0
+ZOMBIE_SECONDS = 8.0
+"""A zombie whose query neither fails nor ends is killed after this time."""
 LOCAL = "local[2]"
-KINDS = ("driver", "worker", "broker")
+KINDS = ("driver", "worker", "broker", "zombie")
 CLUSTER_KINDS = (*KINDS, "executor")
 RANDOM_TIME = "random time"
 
@@ -86,7 +89,7 @@ class History:
             step = self._random.choice(TASK_STEPS)
         if step == RANDOM_TIME:
             time.sleep(self._random.uniform(0, RANDOM_SECONDS_MAX))
-            kind = "driver" if kind == "worker" else kind
+            kind = "driver" if kind in ("worker", "zombie") else kind
         elif not self._reach(step, "worker" if kind == "worker" else "wait"):
             return
         self.outcome.faults.append(f"{kind} at {step}")
@@ -94,6 +97,8 @@ class History:
             self._kill_job()
             self._settle(step)
             self._start_job()
+        elif kind == "zombie":
+            self._let_a_zombie_continue(step)
         elif kind == "executor":
             self._kill_executor(self._faults / f"reached-{step}")
             self._settle(step)
@@ -105,6 +110,7 @@ class History:
     def _reach(self, step: str, action: str) -> bool:
         """Wait until the job reaches a step. Return False if it ends before."""
         armed, reached = self._faults / f"armed-{step}", self._faults / f"reached-{step}"
+        reached.unlink(missing_ok=True)
         armed.write_text(action)
         deadline = time.monotonic() + SILENCE_SECONDS
         while not reached.exists():
@@ -113,14 +119,34 @@ class History:
                 return False
             assert time.monotonic() < deadline, f"{step} is not reached: {self._last_words()}"
             time.sleep(0.01)
-        if action == "worker":
-            reached.unlink()
         return True
+
+    def _let_a_zombie_continue(self, step: str) -> None:
+        """Start another driver while one waits at a step, then let both continue."""
+        zombie, zombie_log, self._job = self._job, self._log, None
+        assert zombie is not None
+        self._start_job()
+        other = self._random.choice([each for each in TASK_STEPS if each != step])
+        self._reach(other, "wait")
+        self._settle(step)
+        deadline = time.monotonic() + ZOMBIE_SECONDS
+        size = zombie_log.stat().st_size
+        while zombie_log.stat().st_size == size and zombie.poll() is None:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        self._settle(other)
+        kill(zombie)
 
     def _settle(self, step: str) -> None:
         (self._faults / f"reached-{step}").unlink(missing_ok=True)
 
     # -- the job ----------------------------------------------------------------------------
+
+    @property
+    def _log(self) -> Path:
+        """The output of the last job that was started."""
+        return self._directory / f"job-{self.outcome.job_starts}.log"
 
     def _start_job(self) -> None:
         self.outcome.job_starts += 1
@@ -128,7 +154,7 @@ class History:
         words = [self._broker.bootstrap, checkpoint, self._faults]
         words += [self._guarantee, self._distribution, self._master]
         command = [sys.executable, "-m", "tests.spark.faults.job", *map(str, words)]
-        with (self._directory / "job.log").open("ab") as log:
+        with self._log.open("ab") as log:
             self._job = subprocess.Popen(command, stdout=log, stderr=log)
 
     def _has_ended(self) -> bool:
@@ -150,17 +176,9 @@ class History:
 
     def _kill_job(self) -> None:
         """Kill the driver, its JVM and its workers."""
-        if self._job is None:
-            return
-        with contextlib.suppress(psutil.NoSuchProcess):
-            root = psutil.Process(self._job.pid)
-            family = [root, *root.children(recursive=True)]
-            for each in family:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    each.kill()
-            psutil.wait_procs(family[1:])
-        self._job.wait()
-        self._job = None
+        if self._job is not None:
+            kill(self._job)
+            self._job = None
 
     def _kill_executor(self, reached: Path) -> None:
         """Kill the executor of the worker that has written its process id to a file."""
@@ -173,7 +191,7 @@ class History:
         raise AssertionError("the worker has no executor")
 
     def _last_words(self) -> str:
-        return (self._directory / "job.log").read_text(errors="replace")[-2000:]
+        return self._log.read_text(errors="replace")[-2000:]
 
     # -- the records ------------------------------------------------------------------------
 
@@ -194,6 +212,18 @@ class History:
         assert found.keys() <= wanted, "records that were never written"
         self.outcome.missing = len(wanted - found.keys())
         self.outcome.doubled = sum(count - 1 for count in found.values())
+
+
+def kill(job: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all that it started."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        root = psutil.Process(job.pid)
+        family = [root, *root.children(recursive=True)]
+        for each in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        psutil.wait_procs(family[1:])
+    job.wait()
 
 
 def committed(servers: str, topic: str, partitions: int) -> list[bytes]:
