@@ -122,12 +122,17 @@ class History:
         return True
 
     def _let_a_zombie_continue(self, step: str) -> None:
-        """Start another driver while one waits at a step, then let both continue."""
+        """Start another driver while one waits at a step, then let both continue.
+
+        The other driver is at the same micro-batch then, or has committed it.
+        """
         zombie, zombie_log, self._job = self._job, self._log, None
         assert zombie is not None
         self._start_job()
-        other = self._random.choice([each for each in TASK_STEPS if each != step])
-        self._reach(other, "wait")
+        other = "commit-start" if step != "commit-start" else "task-start"
+        for _ in range(self._random.choice((1, PARTITIONS + 1))):
+            self._settle(other)
+            self._reach(other, "wait")
         self._settle(step)
         deadline = time.monotonic() + ZOMBIE_SECONDS
         size = zombie_log.stat().st_size
