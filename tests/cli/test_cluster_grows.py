@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -116,3 +117,41 @@ def test_a_node_that_is_a_voter_too(cluster, run, tmp_path):
             run("cluster", "drain", 5)
         finally:
             process.send_signal(signal.SIGTERM)
+    until(lambda: serving(run) == 3)
+    run("cluster", "remove", 5)
+
+
+def test_most_controllers_are_lost(run, cluster):
+    for each in (1, 2):
+        cluster.kill(each)
+    bootstrap = cluster.nodes[3].bootstrap_servers
+    words = ("cluster", "status", "--timeout", "2s")
+    until(lambda: invoke(*words, "--json", bootstrap=bootstrap).json["active_controller"] is None)
+    outcome = invoke(*words, bootstrap=bootstrap)
+    assert outcome.code == 1, outcome
+    assert outcome.out.startswith("The cluster does not serve everything.")
+    assert "no active controller" in outcome.out
+    assert "A majority of them must run." in outcome.out
+    assert "broker 1 does not respond" in outcome.out
+    cluster.start(1, 2)
+    cluster.wait_until_in_sync()
+    assert run("cluster", "status", "--json").json["state"] == "well"
+
+
+def test_a_drain_is_interrupted():
+    """A new replica on node 4 cannot fetch from its leader, so its move goes on until Ctrl-C."""
+    settings = {"broker.session.timeout.ms": 600_000}
+    with Cluster(4, topics={"orders": 8}, settings=settings) as cluster:
+        held = next(each for each in range(8) if 4 not in cluster.replicas("orders", each))
+        leader = next(each for each in (1, 2, 3) if each != cluster.controller())
+        cluster.move_leader("orders", held, leader)
+        cluster.partition(leader, 4)
+        before = cluster.replicas("orders", held)
+        words = [sys.executable, "-m", "odradek", "cluster", "drain", str(before[1])]
+        words += ["-b", cluster.nodes[before[1]].bootstrap_servers]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+            until(lambda: 4 in cluster.replicas("orders", held))
+            process.send_signal(signal.SIGINT)
+            assert process.wait() == 130
+            assert re.search(r"Cancelled \d moves? in progress", process.stderr.read())
+        until(lambda: sorted(cluster.replicas("orders", held)) == sorted(before))

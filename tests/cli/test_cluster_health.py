@@ -117,8 +117,10 @@ def test_log_directories():
     assert found == [
         "log directory /a of broker 1 has failed",
         "log directory /b of broker 2 is nearly full: 50 kB of 1 MB free",
-        "broker 3 does not respond: closed",
+        "broker 3 does not respond, and leads 0 partitions: closed",
     ]
+    problem = only(facts(log_dirs={1: DisconnectedError("closed")}))
+    assert (problem.severity, problem.affected) == (Severity.BROKEN, ["t-0"])
 
 
 def test_brokers_with_unequal_loads():

@@ -237,10 +237,13 @@ def _quorum(facts: Facts) -> Iterator[Problem]:
 def _log_dirs(facts: Facts) -> Iterator[Problem]:
     for broker_id, directories in facts.log_dirs.items():
         if isinstance(directories, ClientError):
+            led = [key for key, each in facts.partitions() if each.leader == broker_id]
             yield Problem(
-                Severity.DEGRADED,
-                f"broker {broker_id} does not respond: {directories}",
+                Severity.BROKEN if led else Severity.DEGRADED,
+                f"broker {broker_id} does not respond, and leads {plural(len(led), 'partition')}: "
+                f"{directories}",
                 "Read its log. A broker that hangs should be restarted.",
+                _texts(led),
             )
             continue
         for each in directories:

@@ -25,6 +25,8 @@ from odradek.client.errors import ClientError
 from odradek.model.config_resource import ResourceType
 
 SHOWN_MAX = 5
+TIMEOUT_MS = 10_000
+"""How long to wait for the controllers, if `--timeout` is not given."""
 MIN_IN_SYNC = "min.insync.replicas"
 _VERDICTS = {
     Severity.NOTE: ("The cluster is well.", "green"),
@@ -84,7 +86,7 @@ def status(as_json: bool) -> int:
       odradek cluster status
       odradek cluster status --json
     """
-    with connected() as client:
+    with connected(TIMEOUT_MS) as client:
         facts = _gather(client)
     problems = diagnose(facts)
     severity = max((each.severity for each in problems), default=Severity.NOTE)
