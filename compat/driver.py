@@ -87,13 +87,20 @@ class Driver:
     """One client's driver, connected to one broker. Methods raise as `Dialogue.ask` does."""
 
     def __init__(
-        self, name: str, command: Sequence[str | Path], port: int, log_directory: Path
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        port: int,
+        log_directory: Path,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.port = port
         bootstrap = f"127.0.0.1:{port}"
         log = log_directory / f"{name}.log"
-        self._dialogue = Dialogue([*command, bootstrap], log=log, directory=ROOT)
+        self._dialogue = Dialogue(
+            [*command, bootstrap], log=log, directory=ROOT, environment=environment
+        )
         about = self._dialogue.ask("about")
         self.version = str(about["version"])
         self.lacks: frozenset[str] = frozenset(about.get("lacks", ()))

@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from compat import matrix, mixed_group
+from compat import matrix, mixed_group, secured
 from compat.clients import CLIENTS, TOOLS, Client, require_tools
 from compat.driver import Driver
 from compat.lab.broker import Broker
 from compat.lab.dialogue import DialogueError, Refused, Unsupported
+from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import CACHE, Missing, RequiredMissing
 from compat.results import FAILED, PASSED, SKIPPED, Outcome, Results
 from compat.scenarios import SCENARIOS, CheckFailed, Scenario, Stage
@@ -42,6 +43,7 @@ WRITES = "writes for the others"
 MATRIX = "reads what {} wrote"
 MIXED_GROUP = "one group of all"
 BOTH_PROTOCOLS = "one group of both protocols"
+SECURED = "a secured node"
 
 
 class Run:
@@ -86,10 +88,20 @@ class Run:
             if len(self._drivers) > 1 and self.wanted(BOTH_PROTOCOLS):
                 drivers = list(self._drivers.values())
                 self._record("all", BOTH_PROTOCOLS, lambda: mixed_group.play_both(drivers))
+            if isinstance(self.broker, OdradekNode) and self.wanted(SECURED):
+                self._secured()
         finally:
             for driver in self._drivers.values():
                 driver.close()
         return self.results
+
+    def _secured(self) -> None:
+        clients = [each for each in self.clients if each.name in secured.FILES]
+        if not clients:
+            return
+        with secured.SecuredNode() as node:
+            for client in clients:
+                self._record(client.name, SECURED, lambda c=client: secured.play(c, node, LOGS))  # type: ignore[misc]
 
     def _alone(self, client: Client) -> None:
         scenarios = [each for each in SCENARIOS if self.wanted(each.name)]

@@ -71,12 +71,12 @@ func (d *driver) read(ctx context.Context, c command) (any, error) {
 	if c.Committed {
 		isolation = kgo.ReadCommitted()
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(d.bootstrap),
+	client, err := kgo.NewClient(append(
+		connection(d.bootstrap),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{c.Topic: starts}),
 		kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.FetchIsolationLevel(isolation),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ var verbs = map[string]verb{
 }
 
 func main() {
-	client, err := kgo.NewClient(kgo.SeedBrokers(os.Args[1]))
+	client, err := kgo.NewClient(connection(os.Args[1])...)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

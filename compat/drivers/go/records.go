@@ -135,8 +135,7 @@ func producerOptions(bootstrap string, c command) ([]kgo.Opt, error) {
 	} else if c.Acks != nil && *c.Acks == 1 {
 		acks = kgo.LeaderAck()
 	}
-	options := []kgo.Opt{
-		kgo.SeedBrokers(bootstrap),
+	options := append(connection(bootstrap), []kgo.Opt{
 		kgo.AllowAutoTopicCreation(),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(compression),
@@ -145,7 +144,7 @@ func producerOptions(bootstrap string, c command) ([]kgo.Opt, error) {
 		kgo.BrokerMaxWriteBytes(2 * requestBytesMax),
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProducerLinger(20 * time.Millisecond),
-	}
+	}...)
 	if !c.Idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())
 	}

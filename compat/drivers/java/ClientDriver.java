@@ -1,6 +1,11 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.Reader;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -10,6 +15,7 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
@@ -57,7 +63,28 @@ final class ClientDriver {
 
     private ClientDriver(String bootstrap) {
         this.bootstrap = bootstrap;
-        this.admin = Admin.create(Map.of("bootstrap.servers", bootstrap, "default.api.timeout.ms", 40000));
+        Map<String, Object> properties = connection();
+        properties.put("default.api.timeout.ms", 40000);
+        this.admin = Admin.create(properties);
+    }
+
+    /** The settings of each client. The environment variable CLIENT_PROPERTIES may name a file with more. */
+    private Map<String, Object> connection() {
+        Properties given = new Properties();
+        String file = System.getenv("CLIENT_PROPERTIES");
+        if (file != null) {
+            try (Reader reader = Files.newBufferedReader(Path.of(file))) {
+                given.load(reader);
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+        }
+        Map<String, Object> properties = new HashMap<>();
+        for (String name : given.stringPropertyNames()) {
+            properties.put(name, given.getProperty(name));
+        }
+        properties.put("bootstrap.servers", bootstrap);
+        return properties;
     }
 
     public static void main(String[] args) throws Exception {
@@ -167,8 +194,7 @@ final class ClientDriver {
     }
 
     private ObjectNode produce(JsonNode command) throws Exception {
-        Map<String, Object> properties = new HashMap<>();
-        properties.put("bootstrap.servers", bootstrap);
+        Map<String, Object> properties = connection();
         properties.put("compression.type", command.path("codec").asText("none"));
         properties.put("acks", command.path("acks").asText("-1"));
         properties.put("enable.idempotence", command.path("idempotent").asBoolean(false));
@@ -241,8 +267,8 @@ final class ClientDriver {
     }
 
     private KafkaConsumer<byte[], byte[]> consumer(Map<String, Object> more) {
-        Map<String, Object> properties = new HashMap<>(more);
-        properties.put("bootstrap.servers", bootstrap);
+        Map<String, Object> properties = connection();
+        properties.putAll(more);
         properties.put("enable.auto.commit", false);
         properties.put("auto.offset.reset", "earliest");
         return new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());

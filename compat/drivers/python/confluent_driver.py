@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import confluent_kafka
@@ -30,12 +32,19 @@ ADMIN_SECONDS = 40
 SPECS = {"earliest": admin.OffsetSpec.earliest(), "latest": admin.OffsetSpec.latest()}
 
 
+def _given() -> dict[str, str]:
+    """Return the settings in the file that CLIENT_PROPERTIES names, if there is one."""
+    file = os.environ.get("CLIENT_PROPERTIES")
+    lines = Path(file).read_text(encoding="utf-8").splitlines() if file else []
+    return dict(line.split("=", 1) for line in lines)
+
+
 class Driver:
     """The verbs of compat/drivers/README.md."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-        self.admin = admin.AdminClient({"bootstrap.servers": bootstrap})
+        self.connection = {**_given(), "bootstrap.servers": bootstrap}
+        self.admin = admin.AdminClient(self.connection)
         self.members: dict[str, Consumer] = {}
         self.transactional: list[Producer] = []
 
@@ -94,7 +103,7 @@ class Driver:
     def produce(self, command: Command) -> Command:
         producer = Producer(
             {
-                "bootstrap.servers": self.bootstrap,
+                **self.connection,
                 "compression.type": command.get("codec", "none"),
                 "acks": command.get("acks", -1),
                 "enable.idempotence": command.get("idempotent", False),
@@ -145,9 +154,7 @@ class Driver:
             consumer.close()
 
     def transact(self, command: Command) -> None:
-        producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "transactional.id": command["id"]}
-        )
+        producer = Producer({**self.connection, "transactional.id": command["id"]})
         self.transactional.append(producer)  # one that goes away would abort what is open
         producer.init_transactions(DELIVERY_SECONDS)
         producer.begin_transaction()
@@ -223,7 +230,7 @@ class Driver:
     def _consumer(self, group: str, more: dict[str, Any]) -> Consumer:
         return Consumer(
             {
-                "bootstrap.servers": self.bootstrap,
+                **self.connection,
                 "group.id": group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",

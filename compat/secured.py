@@ -1,0 +1,104 @@
+"""Clients on a secured node, each with the file of settings that `odradek secure init` wrote."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from compat.clients import Client
+from compat.driver import Driver, Record
+from compat.lab.broker import BrokerFailed
+from compat.lab.dialogue import DialogueError, Refused
+from compat.lab.odradek_node import OdradekNode
+from compat.scenarios.stage import equal, holds
+
+FILES = {
+    "java": "client.properties",
+    "librdkafka": "librdkafka.properties",
+    "franz-go": "librdkafka.properties",
+}
+"""The file of each client. The driver of franz-go takes the user, the password and the certificate
+of the authority from librdkafka's file, as a user would."""
+
+VALUES = [b"one", b"two", b"x" * 50_000]
+
+
+class SecuredNode(OdradekNode):
+    """`odradek secure init DIR`, then `odradek serve --config DIR/server.properties`."""
+
+    name = "a secured node of Odradek"
+
+    @property
+    def files(self) -> Path:
+        """The directory with the certificates and settings."""
+        return self.directory / "secured"
+
+    def prepare(self) -> None:
+        """Make the certificates and settings.
+
+        Raises:
+            BrokerFailed: `odradek secure init` has failed.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        words = [self.program, "secure", "init", self.files, "--port", str(self.port)]
+        done = subprocess.run(
+            [str(each) for each in words], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise BrokerFailed(f"odradek secure init: {done.stderr.strip()}")
+
+    def command(self) -> Sequence[str]:
+        """Return the command that starts the node."""
+        return [str(self.program), "serve", "--config", str(self.files / "server.properties")]
+
+    def _serves(self) -> bool:
+        words = [self.program, "topic", "list", "--command-config", self.files / FILES["java"]]
+        done = subprocess.run([str(each) for each in words], capture_output=True, check=False)
+        return done.returncode == 0
+
+
+def play(client: Client, node: SecuredNode, logs: Path) -> None:
+    """Write and read with the client; then try a wrong password.
+
+    Raises:
+        CheckFailed: the client could not do it, or the wrong password is accepted.
+    """
+    file = node.files / FILES[client.name]
+    topic = f"secured-{client.name}"
+    driver = _driver(client, node, logs, file)
+    try:
+        driver.create_topic(topic)
+        driver.produce(topic, [Record(value) for value in VALUES])
+        found = [record.value for record in driver.read(topic, len(VALUES))]
+        equal(found[:2], VALUES[:2], "read over SASL_SSL")
+        equal(len(found), len(VALUES), "number of records")
+    finally:
+        driver.close()
+    wrong = file.with_suffix(".wrong")
+    text = file.read_text(encoding="utf-8")
+    wrong.write_text(
+        text.replace('password="', 'password="wrong-').replace(
+            "sasl.password=", "sasl.password=wrong-"
+        ),
+        encoding="utf-8",
+    )
+    holds(not _may_read(client, node, logs, wrong, topic), "a wrong password is refused")
+
+
+def _may_read(client: Client, node: SecuredNode, logs: Path, file: Path, topic: str) -> bool:
+    try:
+        driver = _driver(client, node, logs, file)
+    except (DialogueError, Refused):
+        return False
+    try:
+        return bool(driver.read(topic, 1, timeout_seconds=3.0))
+    except (DialogueError, Refused):
+        return False
+    finally:
+        driver.close(patience=0)
+
+
+def _driver(client: Client, node: SecuredNode, logs: Path, file: Path) -> Driver:
+    environment = {"CLIENT_PROPERTIES": str(file)}
+    return Driver(client.name, client.command(), node.port, logs, environment)
