@@ -37,6 +37,7 @@ def test_an_empty_directory_is_formatted_once(tmp_path):
         "metadata.version": 30,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
+        "share.version": 1,
         "transaction.version": 2,
     }
     assert first.bootstrap[0].name == "metadata.version"

@@ -16,6 +16,15 @@ READ_ELSEWHERE = {
     *(f"group_consumer_{end}_session_timeout_ms" for end in ("min", "max")),
     *(f"group_consumer_{end}_heartbeat_interval_ms" for end in ("min", "max")),
     *(f"group_consumer_{end}_assignment_interval_ms" for end in ("min", "max")),
+    *(
+        f"group_share_{end}{what}"
+        for end in ("", "min_", "max_")
+        for what in (
+            "delivery_count_limit",
+            "record_lock_duration_ms",
+            "partition_max_record_locks",
+        )
+    ),
     *("inter_broker_listener_name", "message_timestamp_type", "segment_ms"),
     "replica_selector_class",
     "unclean_leader_election_enable",

@@ -21,6 +21,7 @@ from odradek.broker.coordinator.transaction_coordinator import TransactionCoordi
 from odradek.broker.coordinator.verification import Verification
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.share.manager import SharePartitionManager
 from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.session.fetch import FetchSessionCache
@@ -57,6 +58,7 @@ class Broker:
     shares: ShareCoordinator
     share_persister: SharePersister
     share_groups: ShareGroups
+    share_partitions: SharePartitionManager
     client_telemetry: ClientTelemetry
     supported_features: Mapping[str, tuple[int, int]]
     """The lowest and the highest level of each feature that this software supports."""

@@ -37,6 +37,8 @@ from odradek.env.file_system import DIRECT_STEP, FileSystem, aligned_memory
 from odradek.env.page_cache import ReadWouldBlock
 from odradek.log.storage import Storage
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
+from odradek.wire.generated.share_fetch_response import PartitionData as SharePartitionData
+from odradek.wire.generated.share_fetch_response import ShareFetchResponse
 
 log = logging.getLogger("odradek.broker")
 
@@ -55,6 +57,9 @@ search ends earlier. After a start, a search by time reads one piece of data per
 needs more repetitions only if pages are evicted as fast as they are read."""
 
 T = TypeVar("T")
+Response = TypeVar("Response", FetchResponse, ShareFetchResponse)
+_Cold = tuple[PartitionData | SharePartitionData, FileRange, int]
+"""A partition of a response, its records, and the number of their bytes that must be read."""
 
 
 class _Loan:
@@ -114,10 +119,10 @@ class ColdReads:
         self._background(missing.read, done)
         return ended
 
-    def warm(self, response: FetchResponse) -> FetchResponse | asyncio.Future[FetchResponse]:
+    def warm(self, response: Response) -> Response | asyncio.Future[Response]:
         """Return the response, or a future if some of its records are not in the page cache."""
         missing_bytes = self._missing_bytes
-        cold: list[tuple[PartitionData, FileRange, int]] = []
+        cold: list[_Cold] = []
         for topic in response.responses:
             for partition in topic.partitions:
                 records = partition.records
@@ -127,13 +132,11 @@ class ColdReads:
                         cold.append((partition, records, missing))
         return self._read_all(response, cold) if cold else response
 
-    def _read_all(
-        self, response: FetchResponse, cold: list[tuple[PartitionData, FileRange, int]]
-    ) -> asyncio.Future[FetchResponse]:
+    def _read_all(self, response: Response, cold: list[_Cold]) -> asyncio.Future[Response]:
         """Return the response after a thread has read its cold ranges."""
         self.answers += 1
         self.bytes += sum(missing for _, _, missing in cold)
-        future: asyncio.Future[FetchResponse] = self._loop.create_future()
+        future: asyncio.Future[Response] = self._loop.create_future()
         ranges = [records for _, records, _ in cold]
         work = [
             (partition, records, self._borrow(records, missing))

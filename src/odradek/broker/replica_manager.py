@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
 from odradek.core.metadata.delta import MetadataDelta, TopicDelta
 from odradek.core.metadata.image import (
@@ -64,6 +63,14 @@ class LeadershipListener(Protocol):
         ...
 
 
+class WaitingFetch(Protocol):
+    """A Fetch or ShareFetch request that waits for records."""
+
+    def try_complete(self) -> None:
+        """Send the response if there is enough data."""
+        ...
+
+
 class Replication(Protocol):
     """Leads and follows the partitions that have several replicas."""
 
@@ -92,10 +99,12 @@ class ReplicaManager:
         """Partitions by encoded topic: the topic id, or a compact length and the topic name."""
         self.leadership_listeners: dict[str, LeadershipListener] = {}
         """The listener of each topic whose elections a coordinator needs, by topic name."""
+        self.resignation_listeners: list[Callable[[Partition], None]] = []
+        """Functions that are called when this broker no longer leads a partition."""
         self._image = EMPTY_IMAGE
         self._offline: dict[tuple[str, int], None] = {}
         self._loop = loop
-        self._woken: dict[DelayedFetch, None] = {}
+        self._woken: dict[WaitingFetch, None] = {}
         self._run_scheduled = False
         self._replication: Replication | None = None
         self._report_directory: ReportDirectory | None = None
@@ -155,7 +164,7 @@ class ReplicaManager:
 
     # -- waking -----------------------------------------------------------------------------
 
-    def wake(self, fetch: DelayedFetch) -> None:
+    def wake(self, fetch: WaitingFetch) -> None:
         """Add a waiting fetch that may now have enough data; `run_woken` evaluates it."""
         self._woken[fetch] = None
         if not self._run_scheduled:
@@ -337,6 +346,8 @@ class ReplicaManager:
             listener.on_election(partition.index, partition.registration.leader_epoch)
 
     def _resigned(self, partition: Partition, leader_epoch: int | None) -> None:
+        for resigned in self.resignation_listeners:
+            resigned(partition)
         listener = self.leadership_listeners.get(partition.topic)
         if listener is not None:
             listener.on_resignation(partition.index, leader_epoch)

@@ -145,6 +145,16 @@ class BrokerConfig(View):
     group_share_heartbeat_interval_ms: int
     group_share_assignment_interval_ms: int
     group_share_max_size: int
+    group_share_max_share_sessions: int
+    group_share_delivery_count_limit: int
+    group_share_min_delivery_count_limit: int
+    group_share_max_delivery_count_limit: int
+    group_share_record_lock_duration_ms: int
+    group_share_min_record_lock_duration_ms: int
+    group_share_max_record_lock_duration_ms: int
+    group_share_partition_max_record_locks: int
+    group_share_min_partition_max_record_locks: int
+    group_share_max_partition_max_record_locks: int
     group_share_initialize_retry_interval_ms: int
 
     share_coordinator_load_buffer_size: int

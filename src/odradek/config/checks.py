@@ -208,6 +208,19 @@ def _check_offset_reset(name: str, value: Value) -> Value:
     return value
 
 
+def duration_ms(text: str) -> float:
+    """Return the milliseconds of an ISO 8601 duration with days, hours, minutes and seconds."""
+    found = re.fullmatch(_DURATION, text)
+    if found is None:
+        raise ValueError(f"{text} is not a duration")
+    total_ms = 0.0
+    for number, unit in re.findall(r"([-+]?[\d.,]+)([DHMS])", text.upper()):
+        total_ms += float(number.replace(",", ".")) * _UNIT_MS[unit]
+    return total_ms
+
+
+_UNIT_MS = {"D": 86_400_000, "H": 3_600_000, "M": 60_000, "S": 1_000}
+
 _NAMED = {
     "distinct": Check("no element twice", distinct),
     "non-empty": Check("not empty", _non_empty),

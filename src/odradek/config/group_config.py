@@ -29,6 +29,12 @@ class GroupConfig(View):
     share_session_timeout_ms: int
     share_heartbeat_interval_ms: int
     share_assignment_interval_ms: int
+    share_record_lock_duration_ms: int
+    share_delivery_count_limit: int
+    share_partition_max_record_locks: int
+    share_auto_offset_reset: str
+    share_isolation_level: str
+    share_renew_acknowledge_enable: bool
 
     def __init__(self, overrides: Mapping[str, str], layers: BrokerLayers) -> None:
         self._fill(_NAMES, lambda name: bounded_group_value(name, overrides, layers))

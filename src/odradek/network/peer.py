@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from odradek.core.authorizer.verdicts import Verdicts
@@ -30,6 +31,7 @@ class Peer:
     """
 
     __slots__ = (
+        "_closed_callbacks",
         "_connection",
         "client_id",
         "client_id_on_wire",
@@ -74,6 +76,15 @@ class Peer:
         self.meters: ClientMeters | None = None
         """The measurements of the client; None while they are not known."""
         self._connection = connection
+        self._closed_callbacks: list[Callable[[Peer], None]] | None = None
+
+    def when_closed(self, closed: Callable[[Peer], None]) -> None:
+        """Call `closed` once, when the connection is closed. A second call of this method with the
+        same function has no effect."""
+        if self._closed_callbacks is None:
+            self._closed_callbacks = []
+        if closed not in self._closed_callbacks:
+            self._closed_callbacks.append(closed)
 
     def keep_verdicts(self, verdicts: Verdicts) -> None:
         """Keep verdicts for later requests of the connection."""
@@ -101,6 +112,10 @@ class Peer:
     def on_closed(self) -> None:
         """Note that the connection is closed. `close` has no effect after that."""
         self._connection = None
+        if self._closed_callbacks is not None:
+            callbacks, self._closed_callbacks = self._closed_callbacks, None
+            for closed in callbacks:
+                closed(self)
 
     def use_client_id(self, on_wire: bytes) -> None:
         """Set the client id of the current request; `on_wire` is the encoded client id."""

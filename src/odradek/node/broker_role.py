@@ -15,6 +15,7 @@ from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.share.manager import SharePartitionManager
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
@@ -61,10 +62,7 @@ class BrokerRole:
         on_loaded: Callable[[int], None],
         inject: Inject | None,
     ) -> None:
-        """Create the broker. The partition logs and the metadata must be loaded.
-
-        `replicas` must be empty. `on_loaded` and `inject` are the arguments of `Node`.
-        """
+        """Create the broker. Logs and metadata must be loaded, and `replicas` must be empty."""
         loop = asyncio.get_running_loop()
         self._metadata, self._storage, self._channels = metadata, storage, channels
         dynamic = DynamicConfig(config)
@@ -86,6 +84,7 @@ class BrokerRole:
             executor,
             on_loaded,
         )
+        cold_reads = ColdReads(storage.logs.storage, loop)
         self.broker = broker = Broker(
             node_id=config.node_id,
             cluster_id=cluster_id,
@@ -99,8 +98,11 @@ class BrokerRole:
             logs=storage.logs,
             replicas=replicas,
             fetch_sessions=_fetch_sessions(config, random_bytes),
-            cold_reads=ColdReads(storage.logs.storage, loop),
+            cold_reads=cold_reads,
             **coordinators._asdict(),
+            share_partitions=_share_partitions(
+                coordinators, replicas, metadata, dynamic, cold_reads, clock
+            ),
             client_telemetry=ClientTelemetry(config.telemetry_max_bytes, random_bytes),
             supported_features=SUPPORTED_FEATURES,
             kraft_version=lambda: metadata.raft.settings.kraft_version,
@@ -230,6 +232,7 @@ class BrokerRole:
         broker.share_groups.close()
         broker.shares.shutdown()
         self._brokers.close()
+        await broker.share_partitions.close()
         await broker.share_persister.close()
         await broker.producer_ids.close()
         self._channels.close()
@@ -245,6 +248,25 @@ class BrokerRole:
             await self._lifecycle.shut_down(self._metadata.loader.image.offset)
         except ApiError as error:
             log.error("the controller is not told that this broker stops: %s", error.message)
+
+
+def _share_partitions(
+    coordinators: Coordinators,
+    replicas: ReplicaManager,
+    metadata: NodeMetadata,
+    dynamic: DynamicConfig,
+    cold_reads: ColdReads,
+    clock: Clock,
+) -> SharePartitionManager:
+    return SharePartitionManager(
+        replicas,
+        coordinators.share_persister,
+        metadata.cache,
+        lambda: dynamic.newest,
+        cold_reads,
+        clock,
+        asyncio.get_running_loop(),
+    )
 
 
 def _fetch_sessions(config: BrokerConfig, random_bytes: RandomBytes) -> FetchSessionCache:

@@ -40,6 +40,7 @@ from odradek.core.metadata.versions import (
     KRAFT_VERSION,
     LEVEL_MAX,
     METADATA_VERSION,
+    SHARE_VERSION,
     SUPPORTED_FEATURES,
     TRANSACTION_VERSION,
 )
@@ -59,9 +60,10 @@ DEFAULT_LEVELS: Mapping[str, int] = {
     METADATA_VERSION: LEVEL_MAX,
     ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
     GROUP_VERSION: 1,
+    SHARE_VERSION: 1,
     TRANSACTION_VERSION: 2,
 }
-"""Feature levels of a new cluster, as in Apache Kafka 4.3 without share and streams groups."""
+"""Feature levels of a new cluster, as in Apache Kafka 4.3 without streams groups."""
 
 FALLBACK_ENDPOINT = VoterEndpoint("CONTROLLER", "localhost", 9093)
 """The controller endpoint in the voters record of a node that has no controller listener."""

@@ -26,6 +26,8 @@ group.share.max.assignment.interval.ms  int  = 15000  >=0  medium
     Maximum value of `group.share.assignment.interval.ms`.
 group.share.initialize.retry.interval.ms  int  = 30000  >=1  low  internal
     Pause before share state is initialized again.
+
+[honoured]
 group.share.delivery.count.limit  int  = 5  2..10  medium
     Maximum number of deliveries of a record.
 group.share.min.delivery.count.limit  int  = 2  2..5  medium
@@ -46,6 +48,8 @@ group.share.max.partition.max.record.locks  int  = 4000  2000..10000  medium
     Maximum value of `group.share.partition.max.record.locks`.
 group.share.max.share.sessions  int  = 2000  >=1  medium
     Maximum number of share sessions.
+
+[unsupported: share groups always use the share coordinator]
 group.share.persister.class.name  string  = org.apache.kafka.server.share.persister.DefaultStatePersister  medium  internal
     Java class that stores the share state.
 

@@ -71,7 +71,8 @@ SUPPORTED_FEATURES = {
     KRAFT_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
     GROUP_VERSION: (0, 1),
+    SHARE_VERSION: (0, 1),
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
 }
-"""The lowest and the highest supported level of each feature. Share groups and streams groups are
-not supported, so their features are missing."""
+"""The lowest and the highest supported level of each feature. Streams groups are not supported,
+so their feature is missing."""

@@ -91,6 +91,9 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._sessions
+
     def group_size(self, group_id: str) -> int:
         """Return how many members of the group have a session."""
         return self._by_group.get(group_id, 0)

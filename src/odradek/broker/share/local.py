@@ -1,0 +1,353 @@
+"""A share partition on this broker: its state machine, the timer of its locks, and its writes.
+
+The stored state is loaded when the first member fetches from the share partition. The acquisition
+of records is not stored. Acknowledgements are: a response to a member is sent after the share
+coordinator has stored the change. If it cannot be stored, the change is undone, and the records stay
+acquired until their lock expires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Protocol
+
+from odradek.broker.partition import Partition
+from odradek.broker.share.persister import Persister
+from odradek.core.share.acknowledgement import AcknowledgementBatch, Change
+from odradek.core.share.acquisition import Aborted, Acquired, FetchedBatch, Request
+from odradek.core.share.partition import Phase, SharePartition
+from odradek.core.share.states import RecordState, ShareSettings, StateBatch, combined
+from odradek.core.share.window import InvalidState
+from odradek.env.clock import Clock
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.read_share_group_state_request import (
+    PartitionData as ReadPartition,
+)
+from odradek.wire.generated.read_share_group_state_request import (
+    ReadShareGroupStateRequest,
+    ReadStateData,
+)
+from odradek.wire.generated.read_share_group_state_response import (
+    PartitionResult as ReadResult,
+)
+from odradek.wire.generated.write_share_group_state_request import (
+    PartitionData as WritePartition,
+)
+from odradek.wire.generated.write_share_group_state_request import (
+    StateBatch as WrittenBatch,
+)
+from odradek.wire.generated.write_share_group_state_request import (
+    WriteShareGroupStateRequest,
+    WriteStateData,
+)
+
+log = logging.getLogger("odradek.share")
+
+UNINITIALIZED = -1
+"""The stored start offset before a member has fetched."""
+
+_NOT_AVAILABLE = frozenset(
+    (
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    )
+)
+_FENCED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH))
+_KEPT = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+
+def member_error(code: int, message: str | None) -> ApiError:
+    """Return the error that a member gets for an error of the share coordinator."""
+    error = ErrorCode.of(code)
+    if error in _NOT_AVAILABLE:
+        return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+    if error in _FENCED:
+        return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, message)
+    if error in _KEPT:
+        return ApiError(error, message)
+    return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+
+class Tasks:
+    """Running tasks."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def run(self, work: Coroutine[None, None, None]) -> None:
+        """Start a task."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Cancel all tasks."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+class ShareWaiter(Protocol):
+    """A ShareFetch request that waits for available records."""
+
+    def on_state_changed(self) -> None:
+        """Note that records of a share partition may have become available."""
+        ...
+
+
+class FindStart(Protocol):
+    """Finds the offset at which a new share partition begins."""
+
+    async def __call__(self, partition: Partition, group_id: str, /) -> int:
+        """Return the offset that `share.auto.offset.reset` of the group determines.
+
+        Raises:
+            ApiError: this broker does not lead the partition, or the disk failed.
+        """
+        ...
+
+
+class LocalSharePartition:
+    """One share group in one partition that this broker leads. Use it only on the loop's thread."""
+
+    def __init__(
+        self,
+        group_id: str,
+        partition: Partition,
+        settings: Callable[[], ShareSettings],
+        persister: Persister,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        tasks: Tasks,
+    ) -> None:
+        self.group_id = group_id
+        self.partition = partition
+        self.machine = SharePartition(partition.registration.leader_epoch, settings)
+        self.load_error: ApiError | None = None
+        """Why the state could not be loaded."""
+        self._persister = persister
+        self._clock = clock
+        self._loop = loop
+        self._tasks = tasks
+        self._waiters: dict[ShareWaiter, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        """When the timer runs out."""
+        self.expired_count = 0
+        """Number of records whose lock has expired (a metric)."""
+
+    # -- loading ------------------------------------------------------------------------------
+
+    def load(self, find_start: FindStart, done: Callable[[LocalSharePartition], None]) -> None:
+        """Load the stored state. Call `done` when it is loaded, or has failed to load."""
+        self.machine.begin_loading()
+
+        async def run() -> None:
+            try:
+                await self._load(find_start)
+            except ApiError as error:
+                self.load_error = error
+                self.machine.fail()
+            done(self)
+            self._notify()
+
+        self._tasks.run(run())
+
+    async def _load(self, find_start: FindStart) -> None:
+        result = await self._read()
+        if result.error_code:
+            raise member_error(result.error_code, result.error_message)
+        start_offset = result.start_offset
+        if start_offset == UNINITIALIZED:
+            start_offset = await find_start(self.partition, self.group_id)
+        try:
+            batches = [
+                StateBatch(
+                    each.first_offset,
+                    each.last_offset,
+                    RecordState(each.delivery_state),
+                    each.delivery_count,
+                )
+                for each in result.state_batches
+            ]
+            self.machine.load(result.state_epoch, start_offset, batches)
+        except (InvalidState, ValueError) as error:
+            log.error("the state of %s for %s is invalid: %s", self._name, self.group_id, error)
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
+
+    async def _read(self) -> ReadResult:
+        partition = self.partition
+        wanted = ReadPartition(partition=partition.index, leader_epoch=self.machine.leader_epoch)
+        response = await self._persister.read(
+            ReadShareGroupStateRequest(
+                group_id=self.group_id,
+                topics=[ReadStateData(topic_id=partition.topic_id, partitions=[wanted])],
+            )
+        )
+        for topic in response.results:
+            for result in topic.partitions:
+                if topic.topic_id == partition.topic_id and result.partition == partition.index:
+                    return result
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.partition.topic}-{self.partition.index}"
+
+    # -- acquiring ----------------------------------------------------------------------------
+
+    def acquire(
+        self,
+        request: Request,
+        fetch_offset: int,
+        batches: Sequence[FetchedBatch],
+        aborted: Sequence[Aborted],
+    ) -> Acquired:
+        """Acquire records, and begin their locks (see `SharePartition.acquire`)."""
+        now_ms = self._clock.monotonic_ms()
+        acquired = self.machine.acquire(request, fetch_offset, batches, aborted, now_ms)
+        self._set_timer()
+        return acquired
+
+    # -- ending an acquisition ------------------------------------------------------------------
+
+    def acknowledge(
+        self, member_id: str, batches: Sequence[AcknowledgementBatch]
+    ) -> asyncio.Future[ApiError | None] | None:
+        """Apply a member's acknowledgements.
+
+        Return None if nothing must be stored, or a future, which is done when the change is stored
+        or undone. Its result is the error of the share coordinator, if there is one.
+
+        Raises:
+            ApiError: INVALID_REQUEST or INVALID_RECORD_STATE. Nothing has changed then.
+        """
+        change = self.machine.acknowledge(member_id, batches, self._clock.monotonic_ms())
+        self._set_timer()
+        return self._store(change)
+
+    def release(self, member_id: str) -> asyncio.Future[ApiError | None] | None:
+        """Release all records of a member. The result is that of `acknowledge`.
+
+        Raises:
+            ApiError: INVALID_RECORD_STATE. Nothing has changed then.
+        """
+        return self._store(self.machine.release(member_id))
+
+    def _store(self, change: Change) -> asyncio.Future[ApiError | None] | None:
+        if not change.transitions:
+            return None
+        stored: asyncio.Future[ApiError | None] = self._loop.create_future()
+        batches = combined(change.batches)
+
+        async def run() -> None:
+            error = await self._write(batches)
+            if error is None:
+                self.machine.complete(change)
+            else:
+                self.machine.undo(change)
+            if not stored.done():
+                stored.set_result(error)
+            self._notify()
+
+        self._tasks.run(run())
+        return stored
+
+    async def _write(self, batches: Sequence[StateBatch]) -> ApiError | None:
+        """Store state batches; return the error, if there is one."""
+        machine, partition = self.machine, self.partition
+        data = WritePartition(
+            partition=partition.index,
+            state_epoch=machine.state_epoch,
+            leader_epoch=machine.leader_epoch,
+            start_offset=machine.start_offset,
+            delivery_complete_count=machine.complete_count,
+            state_batches=[
+                WrittenBatch(
+                    first_offset=each.first_offset,
+                    last_offset=each.last_offset,
+                    delivery_state=each.state,
+                    delivery_count=each.delivery_count,
+                )
+                for each in batches
+            ],
+        )
+        response = await self._persister.write(
+            WriteShareGroupStateRequest(
+                group_id=self.group_id,
+                topics=[WriteStateData(topic_id=partition.topic_id, partitions=[data])],
+            )
+        )
+        for topic in response.results:
+            for result in topic.partitions:
+                if topic.topic_id == partition.topic_id and result.partition == partition.index:
+                    if not result.error_code:
+                        return None
+                    return member_error(result.error_code, result.error_message)
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    # -- locks ----------------------------------------------------------------------------------
+
+    def _set_timer(self) -> None:
+        """Let the timer run out when the next lock expires, or before."""
+        if self.machine.phase is not Phase.ACTIVE:
+            return
+        expiration_ms = self.machine.next_expiration_ms()
+        if expiration_ms is None:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= expiration_ms:
+                return
+            self._timer.cancel()
+        delay_ms = max(0, expiration_ms - self._clock.monotonic_ms())
+        self._timer_ms = expiration_ms
+        self._timer = self._loop.call_later(delay_ms / 1000, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        if self.machine.phase is not Phase.ACTIVE:
+            return
+        batches = self.machine.expire(self._clock.monotonic_ms())
+        self._set_timer()
+        if batches:
+            self.expired_count += sum(b.last_offset - b.first_offset + 1 for b in batches)
+            self._tasks.run(self._store_expired(batches))
+            self._notify()
+
+    async def _store_expired(self, batches: Sequence[StateBatch]) -> None:
+        """Store that locks have expired. If this fails, the records are released nevertheless."""
+        error = await self._write(batches)
+        if error is not None:
+            log.debug("released records of %s could not be stored: %s", self._name, error)
+        if self.machine.advance():
+            self._notify()
+
+    # -- waiting requests -----------------------------------------------------------------------
+
+    def add_waiter(self, waiter: ShareWaiter) -> None:
+        """Notify `waiter` when records may have become available, until `remove_waiter`."""
+        self._waiters[waiter] = None
+
+    def remove_waiter(self, waiter: ShareWaiter) -> None:
+        """Undo `add_waiter`."""
+        self._waiters.pop(waiter, None)
+
+    def _notify(self) -> None:
+        for waiter in list(self._waiters):
+            waiter.on_state_changed()
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def fence(self) -> None:
+        """Acquire no more records. Writes that have begun go on."""
+        self.machine.fence()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._notify()

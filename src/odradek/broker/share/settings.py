@@ -1,0 +1,69 @@
+"""The settings of share groups: of the group itself, and the broker's settings as defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from odradek.broker.metadata.cache import MetadataCache
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.group_config import GroupConfig
+from odradek.core.share.states import ShareSettings
+from odradek.model.config_resource import ResourceType
+
+READ_COMMITTED = "read_committed"
+
+
+class _Known(NamedTuple):
+    """The settings of a group, and what they were computed from."""
+
+    config: BrokerConfig
+    overrides: Mapping[str, str]
+    group: GroupConfig
+    share: ShareSettings
+
+
+class ShareGroupSettings:
+    """Computes the settings of a group when they are needed, and again when they have changed."""
+
+    def __init__(self, metadata: MetadataCache, config: Callable[[], BrokerConfig]) -> None:
+        """`config` returns the newest configuration of the broker."""
+        self._metadata = metadata
+        self._config = config
+        self._known: dict[str, _Known] = {}
+
+    def of(self, group_id: str) -> ShareSettings:
+        """Return what share partitions of the group use."""
+        return self._find(group_id).share
+
+    def is_read_committed(self, group_id: str) -> bool:
+        """Return whether the group reads no records of open or aborted transactions."""
+        return self._find(group_id).group.share_isolation_level == READ_COMMITTED
+
+    def offset_reset(self, group_id: str) -> str:
+        """Return where a new share partition of the group begins."""
+        return self._find(group_id).group.share_auto_offset_reset
+
+    def forget(self, group_id: str) -> None:
+        """Drop the settings of a group without members."""
+        self._known.pop(group_id, None)
+
+    def _find(self, group_id: str) -> _Known:
+        config = self._config()
+        overrides = self._metadata.image.configs.of(ResourceType.GROUP, group_id)
+        known = self._known.get(group_id)
+        if known is not None and known.config is config and known.overrides is overrides:
+            return known
+        group = config.group_config(overrides)
+        known = self._known[group_id] = _Known(
+            config,
+            overrides,
+            group,
+            ShareSettings(
+                group.share_record_lock_duration_ms,
+                group.share_delivery_count_limit,
+                group.share_partition_max_record_locks,
+                group.share_renew_acknowledge_enable,
+            ),
+        )
+        return known

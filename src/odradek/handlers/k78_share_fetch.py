@@ -1,0 +1,245 @@
+"""ShareFetch (78), versions 1-2: a member of a share group acquires and acknowledges records (KIP-932).
+
+- A share session has the partitions that the member fetches (`core/share/session.py`). The first
+  request of a session must have no acknowledgements.
+- If there are as many sessions as `group.share.max.share.sessions`, the response has the error
+  SHARE_SESSION_LIMIT_REACHED, after `max_wait_ms`.
+- The acknowledgements of a request are applied before records are acquired. The response has their
+  results, when they are stored.
+- A request with epoch -1 closes the session: it acknowledges, and fetches nothing.
+- From version 2 on, a request may renew locks (KIP-1222). Such a request fetches nothing, and its
+  limits must be 0. `share_acquire_mode` 1 limits the number of records exactly (KIP-1206).
+- The response has only the partitions with records, with errors, or with results of
+  acknowledgements, and those that are new in the session.
+- Records are sent from the page cache, as in Fetch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.broker.share.fetch import FetchLimits, Results, ShareFetch, failed
+from odradek.core.metadata.versions import SHARE_VERSION
+from odradek.core.share.session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    PartitionKey,
+    SessionKey,
+    ShareSession,
+)
+from odradek.handlers.handler import Handler
+from odradek.handlers.share import (
+    Acknowledgements,
+    PartitionErrors,
+    acknowledge,
+    check_request,
+    current_leader,
+    read_batches,
+)
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.share_fetch_request import ShareFetchRequest
+from odradek.wire.generated.share_fetch_response import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+
+BATCH_OPTIMIZED = 0
+RECORD_LIMIT = 1
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ShareFetchRequest
+) -> Coroutine[None, None, ShareFetchResponse]:
+    """Return the acquired records, and the results of the acknowledgements."""
+    key = check_request(broker, context, request.group_id, request.member_id)
+    if request.is_renew_ack:
+        _check_renewal(request)
+    return _handle(broker, context, request, key)
+
+
+async def _handle(
+    broker: Broker, context: RequestContext, request: ShareFetchRequest, key: SessionKey
+) -> ShareFetchResponse:
+    acknowledgements = _acknowledgements(request)
+    try:
+        session = _use_session(broker, context, request, key, acknowledgements)
+    except ApiError as error:
+        if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            # Without this delay the member would repeat the request immediately.
+            await asyncio.sleep(max(0, request.max_wait_ms) / 1000)
+        raise
+    is_final = request.share_session_epoch == FINAL_EPOCH
+    wanted = [] if is_final else _rotated(list(session.partitions), request.share_session_epoch)
+    errors = PartitionErrors(broker, context, [*wanted, *acknowledgements])
+    acknowledged = asyncio.ensure_future(
+        acknowledge(
+            broker,
+            key,
+            acknowledgements,
+            errors,
+            context.api_version,
+            is_renew=request.is_renew_ack,
+        )
+    )
+    results: Results = {}
+    if not is_final and not request.is_renew_ack:
+        results = await _fetch(broker, request, key, wanted, errors)
+    told = _news(session, results, request.share_session_epoch)
+    for partition, failure in (await acknowledged).items():
+        result = told.get(partition)
+        if result is None:
+            result = told[partition] = PartitionData(partition_index=partition[1], records=b"")
+        if failure is not None:
+            result.acknowledge_error_code = failure.code
+            result.acknowledge_error_message = failure.message
+    if is_final:
+        broker.share_partitions.close_session(key)
+    response = _respond(broker, context, told)
+    response.acquisition_lock_timeout_ms = broker.share_partitions.settings.of(
+        key.group_id
+    ).record_lock_duration_ms
+    warm = broker.cold_reads.warm(response)
+    return await warm if isinstance(warm, asyncio.Future) else warm
+
+
+def _check_renewal(request: ShareFetchRequest) -> None:
+    limits = (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)
+    if any(limits):
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "max_bytes, min_bytes, max_records and max_wait_ms must be 0 if is_renew_ack is true",
+        )
+
+
+def _acknowledgements(request: ShareFetchRequest) -> Acknowledgements:
+    return {
+        (topic.topic_id, partition.partition_index): read_batches(partition.acknowledgement_batches)
+        for topic in request.topics
+        for partition in topic.partitions
+        if partition.acknowledgement_batches
+    }
+
+
+def _use_session(
+    broker: Broker,
+    context: RequestContext,
+    request: ShareFetchRequest,
+    key: SessionKey,
+    acknowledgements: Acknowledgements,
+) -> ShareSession:
+    """Open or change the session of the request.
+
+    Raises:
+        ApiError: INVALID_REQUEST or an error of sessions.
+    """
+    sessions = broker.share_partitions.sessions
+    epoch = request.share_session_epoch
+    if epoch == FINAL_EPOCH:
+        return sessions.find(key)
+    added = [
+        (topic.topic_id, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    if epoch == INITIAL_EPOCH:
+        if acknowledgements:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "a new session has nothing to acknowledge")
+        return broker.share_partitions.open_session(key, added, context.peer)
+    forgotten = [
+        (topic.topic_id, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    ]
+    return sessions.use(key, epoch, added, forgotten)
+
+
+def _rotated(keys: list[PartitionKey], epoch: int) -> list[PartitionKey]:
+    """Begin with another partition in each request, so that none of them waits forever."""
+    if epoch < 1 or not keys:
+        return keys
+    at = epoch % len(keys)
+    return keys[at:] + keys[:at]
+
+
+async def _fetch(
+    broker: Broker,
+    request: ShareFetchRequest,
+    key: SessionKey,
+    wanted: Sequence[PartitionKey],
+    errors: PartitionErrors,
+) -> Results:
+    """Acquire records of the partitions that exist and that the client may read."""
+    found = [(partition, errors.of(partition)) for partition in wanted]
+    refused = {partition: failed(partition, ApiError(error)) for partition, error in found if error}
+    keys = [partition for partition, error in found if not error]
+    if request.share_acquire_mode not in {BATCH_OPTIMIZED, RECORD_LIMIT}:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka
+    bytes_max = min(request.max_bytes, broker.config.fetch_max_bytes)
+    limits = FetchLimits(
+        wait_ms=request.max_wait_ms,
+        bytes_min=min(request.min_bytes, bytes_max),
+        bytes_max=bytes_max,
+        records_max=request.max_records,
+        batch_size=request.batch_size,
+        is_record_limit=request.share_acquire_mode == RECORD_LIMIT,
+    )
+    fetch = ShareFetch(
+        broker.share_partitions,
+        key,
+        limits,
+        keys,
+        broker.cold_reads,
+        broker.replicas.wake,
+        broker.loop,
+    )
+    return await fetch.run() | refused
+
+
+def _news(session: ShareSession, results: Results, epoch: int) -> Results:
+    """Return the partitions that the response must contain."""
+    if epoch == INITIAL_EPOCH:
+        return results
+    return {
+        key: result
+        for key, result in results.items()
+        if session.has_news(
+            key, has_records=bool(result.records), has_error=bool(result.error_code)
+        )
+    }
+
+
+def _respond(broker: Broker, context: RequestContext, results: Results) -> ShareFetchResponse:
+    response = ShareFetchResponse()
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    nodes: dict[int, NodeEndpoint] = {}
+    for key, result in results.items():
+        topic = topics.get(key[0])
+        if topic is None:
+            topic = topics[key[0]] = ShareFetchableTopicResponse(topic_id=key[0])
+            response.responses.append(topic)
+        topic.partitions.append(result)
+        if result.error_code:
+            result.error_message = None  # as in Kafka, the code is enough
+            leader = current_leader(broker, context, key, result.error_code)
+            if leader is not None:
+                result.current_leader = LeaderIdAndEpoch(
+                    leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+                )
+                if leader.host is not None:
+                    nodes[leader.leader_id] = NodeEndpoint(
+                        node_id=leader.leader_id,
+                        host=leader.host,
+                        port=leader.port,
+                        rack=leader.rack,
+                    )
+    response.node_endpoints = list(nodes.values())
+    return response
+
+
+HANDLER = Handler(request=ShareFetchRequest, versions=(1, 2), handle=handle, feature=SHARE_VERSION)

@@ -1,0 +1,97 @@
+"""ShareAcknowledge (79), versions 1-2: a member of a share group acknowledges records (KIP-932).
+
+- The types of acknowledgements are 0 (a gap), 1 (accept), 2 (release), 3 (reject) and, from version 2
+  on, 4 (renew the lock, KIP-1222). A renewal needs `is_renew_ack`.
+- The response is sent when the share coordinator has stored the result. If it cannot be stored, the
+  records stay acquired until their lock expires.
+- A request with epoch -1 closes the session, and releases all records that the member has acquired.
+  A request with epoch 0 gets the error INVALID_SHARE_SESSION_EPOCH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+
+from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
+from odradek.core.metadata.versions import SHARE_VERSION
+from odradek.core.share.session import FINAL_EPOCH, INITIAL_EPOCH, SessionKey
+from odradek.handlers.handler import Handler
+from odradek.handlers.share import (
+    Acknowledgements,
+    PartitionErrors,
+    acknowledge,
+    check_request,
+    current_leader,
+    read_batches,
+)
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.generated.share_acknowledge_request import ShareAcknowledgeRequest
+from odradek.wire.generated.share_acknowledge_response import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+
+
+def handle(
+    broker: Broker, context: RequestContext, request: ShareAcknowledgeRequest
+) -> Coroutine[None, None, ShareAcknowledgeResponse]:
+    """Return the results of the acknowledgements."""
+    key = check_request(broker, context, request.group_id, request.member_id)
+    epoch = request.share_session_epoch
+    if epoch == INITIAL_EPOCH:
+        raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+    broker.share_partitions.sessions.use(key, epoch)
+    return _handle(broker, context, request, key)
+
+
+async def _handle(
+    broker: Broker, context: RequestContext, request: ShareAcknowledgeRequest, key: SessionKey
+) -> ShareAcknowledgeResponse:
+    acknowledgements: Acknowledgements = {
+        (topic.topic_id, partition.partition_index): read_batches(partition.acknowledgement_batches)
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    errors = PartitionErrors(broker, context, acknowledgements)
+    results = await acknowledge(
+        broker, key, acknowledgements, errors, context.api_version, is_renew=request.is_renew_ack
+    )
+    if request.share_session_epoch == FINAL_EPOCH:
+        broker.share_partitions.close_session(key)
+    settings = broker.share_partitions.settings.of(key.group_id)
+    response = ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=settings.record_lock_duration_ms
+    )
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    nodes: dict[int, NodeEndpoint] = {}
+    for partition, error in results.items():
+        topic = topics.get(partition[0])
+        if topic is None:
+            topic = topics[partition[0]] = ShareAcknowledgeTopicResponse(topic_id=partition[0])
+            response.responses.append(topic)
+        result = PartitionData(partition_index=partition[1])
+        topic.partitions.append(result)
+        if error is None:
+            continue
+        result.error_code = error.code
+        result.error_message = error.message
+        leader = current_leader(broker, context, partition, error.code)
+        if leader is not None:
+            result.current_leader = LeaderIdAndEpoch(
+                leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+            )
+            if leader.host is not None:
+                nodes[leader.leader_id] = NodeEndpoint(
+                    node_id=leader.leader_id, host=leader.host, port=leader.port, rack=leader.rack
+                )
+    response.node_endpoints = list(nodes.values())
+    return response
+
+
+HANDLER = Handler(
+    request=ShareAcknowledgeRequest, versions=(1, 2), handle=handle, feature=SHARE_VERSION
+)
