@@ -80,3 +80,66 @@ def loggers(bench: Workbench) -> None:
     bench.tool(TOOL, "--alter", *entity, "--delete-config", name)
     unknown = bench.try_tool(TOOL, "--alter", *entity, "--add-config", "no.such.logger=INFO")
     equal(unknown.code, 1, "exit code for an unknown logger")
+
+
+def _gone(bench: Workbench, *entity: str) -> None:
+    eventually(
+        lambda: bench.tool(TOOL, "--describe", *entity).lines(),
+        lambda lines: not lines,
+        f"no quotas of {' '.join(entity)}",
+    )
+
+
+@check("ConfigCommand users")
+def users(bench: Workbench) -> None:
+    """Quotas of a user, of its client ids and of the default, and SCRAM credentials beside them."""
+    entity = ("--user", "tool-ann")
+    rates = "producer_byte_rate=1024,request_percentage=50.5"
+    bench.tool(TOOL, "--alter", *entity, "--add-config", rates).says("Completed updating config")
+    _until(bench, "producer_byte_rate=1024", *entity).says(
+        r"^Quota configs for user-principal 'tool-ann' are ", r"request_percentage=50\.5"
+    )
+    both = ("--user", "tool-ann", "--client-defaults")
+    bench.tool(TOOL, "--alter", *both, "--add-config", "consumer_byte_rate=2048")
+    _until(bench, "consumer_byte_rate=2048", *both).says(
+        r"^Quota configs for user-principal 'tool-ann', the default client-id are "
+    )
+    bench.tool(TOOL, "--alter", *entity, "--add-config", "SCRAM-SHA-256=[password=secret]")
+    _until(bench, "SCRAM-SHA-256=iterations=", *entity).says("producer_byte_rate=1024")
+    for wrong in ("producer_byte_rate=0", "producer_byte_rate=fast", "connection_creation_rate=5"):
+        refused = bench.try_tool(TOOL, "--alter", *entity, "--add-config", wrong)
+        equal(refused.code, 1, f"exit code for {wrong}")
+    bench.tool(TOOL, "--alter", *entity, "--delete-config", "SCRAM-SHA-256")
+    bench.tool(TOOL, "--alter", *both, "--delete-config", "consumer_byte_rate")
+    bench.tool(TOOL, "--alter", *entity, "--delete-config", "producer_byte_rate,request_percentage")
+    _gone(bench, *entity)
+
+
+@check("ConfigCommand clients")
+def clients(bench: Workbench) -> None:
+    """Quotas of a client id, and of the default."""
+    for entity, title in (
+        (("--client", "tool-app"), "client-id 'tool-app'"),
+        (("--client-defaults",), "the default client-id"),
+    ):
+        rate = "controller_mutation_rate=1000.5"
+        bench.tool(TOOL, "--alter", *entity, "--add-config", rate)
+        _until(bench, r"controller_mutation_rate=1000\.5", *entity).says(
+            rf"^Quota configs for {title} are "
+        )
+        bench.tool(TOOL, "--alter", *entity, "--delete-config", "controller_mutation_rate")
+        _gone(bench, *entity)
+
+
+@check("ConfigCommand ips")
+def ips(bench: Workbench) -> None:
+    """Connection rates of an address, and of the default."""
+    for entity, title in (
+        (("--ip", "10.9.8.7"), "ip '10.9.8.7'"),
+        (("--ip-defaults",), "the default ip"),
+    ):
+        rate = "connection_creation_rate=100000"
+        bench.tool(TOOL, "--alter", *entity, "--add-config", rate)
+        _until(bench, "connection_creation_rate=100000", *entity).says(rf"{title} are ")
+        bench.tool(TOOL, "--alter", *entity, "--delete-config", "connection_creation_rate")
+        _gone(bench, *entity)
