@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from odradek.core.quota.clients import SWEEP_MS, UNUSED_MS, ClientQuotas
 from odradek.core.quota.meters import Windows
 
@@ -53,6 +55,11 @@ def test_a_changed_limit_keeps_what_was_measured():
     quotas.apply([(((USER, "ann"),), {})])
     assert quotas.is_empty
     assert quotas.meters("ann", "a", 0).produce is None
+
+
+def test_limits_that_no_controller_accepts_are_ignored():
+    for value in (0.0, -1.0, math.nan):
+        assert clients(producer_byte_rate=value).is_empty
 
 
 def test_meters_that_nobody_uses_are_dropped():

@@ -199,6 +199,21 @@ def test_the_time_of_requests_is_limited(broker):
             assert 0 < answer.throttle_time_ms <= 1000, name
 
 
+def test_brokers_that_fetch_are_not_limited(broker):
+    with limited(broker, request_percentage=0.000_001, consumer_byte_rate=1):
+        with WireClient(broker.port) as wire:
+            request = fetch(0)
+            request.replica_id = 7
+            for _ in range(3):
+                answer = wire.call("Fetch", 12, request, FetchResponse)
+                assert answer.throttle_time_ms == 0
+                request = fetch(0)
+                request.replica_id = 7
+        with WireClient(broker.port) as wire:
+            answer = wire.call("Fetch", 12, fetch(0), FetchResponse)
+            assert answer.throttle_time_ms > 0
+
+
 def create(name: str, count: int) -> CreateTopicsRequest:
     return CreateTopicsRequest(
         topics=[CreatableTopic(name=name, num_partitions=count, replication_factor=1)],

@@ -10,8 +10,8 @@ should send nothing for this time, and its connection processes nothing (KIP-219
 - Produce counts the bytes of the request. It is acknowledged first, and throttled for the excess.
 - Fetch counts the bytes of the response. Fetches of other brokers are not limited.
 - All requests count the time that the event loop computes for them, in percent of the time; 100 % is
-  the whole event loop. WriteTxnMarkers and requests without a response do not count. Decisions of
-  the controller, reads of other threads and waiting do not count either.
+  the whole event loop. Fetches of other brokers, WriteTxnMarkers and requests without a response do
+  not count. Decisions of the controller, reads of other threads and waiting do not count either.
 - The controller counts the partitions that are created and deleted (`mutation_quota`), and puts the
   time into its response. The broker to which the client is connected throttles it.
 """
@@ -103,7 +103,7 @@ class QuotaManagers:
     def _apply(self, changes: Collection[Change]) -> None:
         self.clients.apply(changes)
         for entity, values in changes:
-            if entity[0][0] != IP:
+            if IP not in dict(entity):
                 continue
             if values:
                 self._of_addresses[entity] = values
@@ -140,7 +140,7 @@ class QuotaManagers:
             return told_ms
         now_ms = self.now_ms()
         request_ms = 0
-        if request is not None and not silent and key != WRITE_TXN_MARKERS:
+        if request is not None and not silent and key != WRITE_TXN_MARKERS and not peer.is_follower:
             request.add(cost_ns * PERCENT_PER_NS, now_ms)
             if key != FETCH:  # `fetched` has checked it
                 request_ms = request.check(now_ms)

@@ -215,6 +215,7 @@ class _Fetch:
     def limit(self, quotas: QuotaManagers, context: RequestContext) -> None:
         """Apply the limits of a consumer."""
         if self.follower is not None:
+            context.peer.mark_follower()
             return
         meters = quotas.meters(context.peer)
         if meters.fetch is None and meters.request is None:

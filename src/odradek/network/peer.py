@@ -36,6 +36,7 @@ class Peer:
         "client_id",
         "client_id_on_wire",
         "host",
+        "is_follower",
         "listener",
         "local_host",
         "local_port",
@@ -75,6 +76,8 @@ class Peer:
         """What the client may do, as far as it is known. None without an authorizer."""
         self.meters: ClientMeters | None = None
         """The measurements of the client; None while they are not known."""
+        self.is_follower = False
+        """Whether another broker fetches over the connection. Only known while there are quotas."""
         self._connection = connection
         self._closed_callbacks: list[Callable[[Peer], None]] | None = None
 
@@ -89,6 +92,10 @@ class Peer:
     def keep_verdicts(self, verdicts: Verdicts) -> None:
         """Keep verdicts for later requests of the connection."""
         self.verdicts = verdicts
+
+    def mark_follower(self) -> None:
+        """Note that another broker fetches over the connection."""
+        self.is_follower = True
 
     def keep_meters(self, meters: ClientMeters) -> None:
         """Keep the measurements for later requests with the same client id."""

@@ -148,12 +148,16 @@ class ClientQuotas:
         return not any(manager.limits for manager in self._by_type.values())
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Apply the changed limits of entities."""
+        """Apply the changed limits of entities.
+
+        Limits that are not greater than 0 are ignored. No controller of KIP-546 accepts them.
+        """
         for entity, values in changes:
             parts = dict(entity)
             for name, quota_type in TYPES.items():
                 limit = None if values is None else values.get(name)
-                self._by_type[quota_type].limits.set(parts, limit)
+                is_usable = limit is not None and limit > 0
+                self._by_type[quota_type].limits.set(parts, limit if is_usable else None)
         for manager in self._by_type.values():
             manager.update()
         self.generation += 1

@@ -102,7 +102,8 @@ class ConnectionRates:
                 continue
             name = parts[IP]
             value = None if values is None else values.get(CONNECTION_RATE)
-            limit = None if value is None else int(value)
+            is_usable = value is not None and value > 0
+            limit = int(min(value, UNLIMITED)) if is_usable and value is not None else None
             if name is None:
                 self._default_limit = limit
                 continue
