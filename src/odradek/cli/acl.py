@@ -318,6 +318,7 @@ def explain_command(
                 "rule": None if found.rule is None else found.rule.name,
                 "acl": None if entry is None else _json_of(entry),
                 "reason": reason,
+                "hidden_settings": list(found.hidden),
                 "applying": [_json_of(each) for each in found.applying],
             }
         )
@@ -329,6 +330,11 @@ def explain_command(
             ("Reason", reason),
         ]
     )
+    if found.hidden:
+        note(
+            f"The broker does not show {' and '.join(found.hidden)}, so another rule may decide: "
+            "super users may do everything."
+        )
     _print_applying(found.applying, pattern)
 
 

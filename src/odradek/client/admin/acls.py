@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odradek.client.admin.configs import Resource, describe_configs
+from odradek.client.admin.configs import ConfigEntry, Resource, describe_configs
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError, broker_error
 from odradek.config.authorizer import parse_super_users
@@ -39,6 +39,9 @@ class Explanation:
     rule: Rule | None
     applying: tuple[AccessControlEntry, ...]
     """All ACLs that apply to the resource, for any principal."""
+    hidden: tuple[str, ...] = ()
+    """The settings of the authorizer whose values the broker does not show. Apache Kafka hides
+    them. Then the rule is the one that would decide if they had their defaults."""
 
 
 def list_acls(cluster: Cluster, wanted: AclFilter) -> list[AccessControlEntry]:
@@ -145,8 +148,10 @@ def explain(
     Raises:
         ClientError: the broker does not respond, or rejects a request.
     """
-    settings = _settings(cluster)
-    if not settings.get(AUTHORIZER):
+    entries = _settings(cluster)
+    settings = {each.name: each.value for each in entries}
+    hidden = tuple(each.name for each in entries if each.sensitive and each.value is None)
+    if not settings.get(AUTHORIZER) and AUTHORIZER not in hidden:
         return Explanation(True, None, ())
     applying = list_acls(
         cluster,
@@ -165,17 +170,17 @@ def explain(
     )
     authorizer.load({number.to_bytes(16, "big"): each for number, each in enumerate(applying)})
     rule = authorizer.explain(principal, host, operation, resource_type, name)
-    return Explanation(rule.is_allowed, rule, tuple(applying))
+    return Explanation(rule.is_allowed, rule, tuple(applying), hidden)
 
 
-def _settings(cluster: Cluster) -> dict[str, str | None]:
+def _settings(cluster: Cluster) -> list[ConfigEntry]:
     node_id = next(iter(cluster.refresh([]).nodes))
     broker = Resource(ResourceType.BROKER, str(node_id))
     names = (AUTHORIZER, SUPER_USERS, ALLOW_EVERYONE)
     found = describe_configs(cluster, [broker], names=names)[broker]
     if isinstance(found, ClientError):
         raise found
-    return {each.name: each.value for each in found}
+    return found
 
 
 def _check(code: int, message: str | None) -> None:
