@@ -35,9 +35,7 @@ STORY = [
 
 
 def test_a_run_that_holds():
-    outcome = invoke(
-        "simulate", "--seeds", 1, "--first", 3, "--nodes", 1, "--fault", "stop", "--json"
-    )
+    outcome = invoke("simulate", "--seed", 3, "--nodes", 1, "--fault", "stop", "--json")
     assert outcome.code == 0
     assert outcome.json["failed"] == []
     assert [each for each in outcome.json["events"] if "fault" in each] == ["fault stop"]
@@ -65,7 +63,7 @@ def test_a_run_that_fails(broken):
     assert "Seed 7 failed." in outcome.out
     assert VIOLATION in outcome.out
     assert all(f"  {line}\n" in outcome.out for line in STORY)
-    repeat = "odradek simulate --seeds 1 --first 8 --nodes 5 --fault 'cut off'"
+    repeat = "odradek simulate --seed 8 --nodes 5 --fault 'cut off'"
     assert repeat in outcome.out
     assert "2 seeds twice" in outcome.out
     assert outcome.out.endswith("2 failed\n")

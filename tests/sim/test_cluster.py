@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 from tests.support.run_seed import numbers_of_histories
@@ -37,3 +38,12 @@ def test_the_runs_have_faults_and_records() -> None:
         "fault kill", "fault stop", "fault cut off", "fault cut one way",
     ):  # fmt: skip
         assert counts[what] > 0, what
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("nodes", "faults"), [(3, ("power",)), (5, ("cut off", "kill"))])
+def test_other_clusters_and_faults(nodes: int, faults: tuple[str, ...]) -> None:
+    outcome = simulate(11, partial(ClusterScenario, faults=faults, nodes=nodes))
+    assert outcome.violations == []
+    assert {each for each in outcome.counts if "fault" in each} <= {f"fault {k}" for k in faults}
+    assert outcome.counts[f"fault {faults[0]}"] > 0

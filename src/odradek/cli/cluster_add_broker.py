@@ -100,7 +100,8 @@ def add_broker(
     \b
     Examples:
       odradek cluster add-broker -b host1:9092
-      odradek cluster add-broker -b host1:9092 --host host4 --rack c -d /var/lib/odradek
+      odradek cluster add-broker -b host1:9092 --host host4 --rack c
+      odradek cluster add-broker -b host1:9092 -d /var/lib/odradek
       odradek cluster add-broker --start
     """
     with connected() as client:

@@ -16,16 +16,21 @@ KINDS = tuple(dict.fromkeys((*Scenario.faults, *ClusterScenario.faults)))
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What happens in the runs. `faults` is empty if all kinds of faults occur."""
+    """What happens in the runs. `faults` is empty for the usual kinds of faults."""
 
     nodes: int = NODES
     faults: tuple[str, ...] = ()
     is_repeated: bool = True
     """Whether each run is repeated, to show that a seed gives one history."""
 
+    def chosen(self) -> Sequence[str]:
+        """Return the kinds of faults that occur in the runs."""
+        return self.faults or (Scenario if self.nodes == 1 else ClusterScenario).faults
+
     def kinds(self) -> Sequence[str]:
-        """Return the kinds of faults that occur with this number of nodes."""
-        return (Scenario if self.nodes == 1 else ClusterScenario).faults
+        """Return the kinds of faults that can occur with this number of nodes."""
+        kind = Scenario if self.nodes == 1 else ClusterScenario
+        return (*kind.faults, *kind.rare_faults)
 
 
 @dataclass(frozen=True, slots=True)

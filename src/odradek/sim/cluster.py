@@ -19,7 +19,7 @@ from odradek.sim.client import Client
 from odradek.sim.loop import SimLoop, new_loop
 from odradek.sim.machine import PORT, Machine
 from odradek.sim.routing import Router
-from odradek.sim.scenario import SETTINGS, TOPICS, Scenario
+from odradek.sim.scenario import POWER, SETTINGS, TOPICS, Scenario
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 NODES = 3
@@ -33,6 +33,7 @@ class ClusterScenario(Scenario):
     """Several nodes and their clients."""
 
     faults = ("kill", "stop", CUT_ONE_WAY, CUT_OFF)
+    rare_faults = (POWER,)
     replication_factor = 3
 
     def __init__(
@@ -74,10 +75,14 @@ class ClusterScenario(Scenario):
         """Let one machine fail in a random way, and wait until all nodes serve."""
         await self.until(lambda: all(each.is_serving for each in self.machines))
         machine = self.random.choice(self.machines)
-        kind = self.random.choice([each for each in self.faults if each in self.allowed])
+        kinds = [*self.faults, *(self.rare_faults if self.is_durable else ())]
+        kind = self.random.choice([each for each in kinds if each in self.allowed])
         self.facts.count(f"fault {kind}")
-        if kind == "kill":
-            machine.kill()
+        if kind in ("kill", POWER):
+            if kind == POWER:
+                machine.lose_power()
+            else:
+                machine.kill()
             await asyncio.sleep(self.random.uniform(0.01, 4))
             machine.start()
         elif kind == "stop":

@@ -113,12 +113,14 @@ class Scenario:
     """A run: the simulation, the machine and the clients."""
 
     faults: Sequence[str] = ("kill", "stop", POWER, TORN)
-    """The kinds of faults."""
+    """The kinds of faults of a run."""
+    rare_faults: Sequence[str] = ()
+    """Other kinds of faults, which occur only if they are asked for."""
     replication_factor = 1
     settings: Mapping[str, str] = SETTINGS
 
     def __init__(self, seed: int, faults: Collection[str] | None = None) -> None:
-        """`faults` limits the kinds of faults. By default all kinds occur."""
+        """`faults` are the kinds of faults that occur. The default is the attribute `faults`."""
         self.seed = seed
         self.simulation = Simulation(seed)
         self.random = self.simulation.random("scenario")
