@@ -1,0 +1,57 @@
+"""Apache Kafka's metadata shell reads a snapshot that a node has written."""
+
+import subprocess
+
+import pytest
+from compat.lab import java
+from compat.lab.maven import KAFKA_VERSION, jars
+from compat.lab.odradek_node import OdradekNode
+from compat.lab.toolchain import Missing
+from confluent_kafka.admin import AdminClient, NewTopic
+
+pytestmark = [pytest.mark.java, pytest.mark.cluster]
+
+SHELL = (
+    f"org.apache.kafka:kafka-shell:{KAFKA_VERSION}",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+)
+
+
+@pytest.fixture(scope="module")
+def command():
+    try:
+        found = jars(f"kafka-shell-{KAFKA_VERSION}", SHELL)
+        return java.command("org.apache.kafka.shell.MetadataShell", found)
+    except Missing as reason:
+        pytest.skip(str(reason))
+
+
+def test_a_snapshot_is_shown(tmp_path, command):
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "1"}
+    node = OdradekNode(directory=tmp_path, settings=settings)
+    node.start()
+    try:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        seen = []
+        number = 0
+        while len(seen) < 3:  # the first two may have been begun before t0 was created
+            admin.create_topics([NewTopic(f"t{number}", 3, 1)])[f"t{number}"].result(30)
+            number += 1
+            found = sorted(tmp_path.rglob("__cluster_metadata-0/*.checkpoint"))
+            seen += [found[-1]] if found[-1] not in seen else []
+    finally:
+        node.stop()
+    newest = sorted(tmp_path.rglob("__cluster_metadata-0/*.checkpoint"))[-1]
+
+    def shown(*words):
+        finished = subprocess.run(
+            [*command, "--snapshot", str(newest), *words],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return finished.stdout
+
+    assert "t0" in shown("ls", "/image/topics/byName").split()
+    assert "replicas=[1]" in shown("cat", "/image/topics/byName/t0/2")
+    assert {"brokers", "controllers"} <= set(shown("ls", "/image/cluster").split())
