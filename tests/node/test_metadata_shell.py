@@ -41,7 +41,7 @@ def test_a_snapshot_is_shown(tmp_path, command):
             seen += [found[-1]] if found[-1] not in seen else []
     finally:
         node.stop()
-    newest = sorted(tmp_path.rglob("__cluster_metadata-0/*.checkpoint"))[-1]
+    newest = max(tmp_path.rglob("__cluster_metadata-0/*.checkpoint"))
 
     def shown(*words):
         finished = subprocess.run(
