@@ -50,7 +50,9 @@ SLOW = 0.001
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(topics={"t": 1, "u": 1}) as broker:
+    with Broker(topics={"t": 1, "u": 1}) as broker, pytest.MonkeyPatch.context() as patch:
+        # With the injection of faults there are no fast paths.
+        patch.setattr(broker.node.dispatcher, "inject", None)
         yield broker
 
 
