@@ -366,6 +366,14 @@ class Cluster:
         if answer.error_code:
             raise BrokerFailed(f"broker {node_id} was not unregistered: {answer.error_message}")
 
+    def wait_until_fenced(self, node_id: int) -> None:
+        """Wait until a broker that has stopped is fenced.
+
+        Raises:
+            BrokerFailed: it takes more than `SYNC_SECONDS_MAX`.
+        """
+        self._until(lambda: [str(each) for each in self._ask(broker_ids) if each == node_id], "up")
+
     def wait_until_in_sync(self, topics: Iterable[str]) -> None:
         """Wait until all replicas of these topics are in sync and every partition has a leader.
 

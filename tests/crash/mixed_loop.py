@@ -2,12 +2,15 @@
 
 Three nodes are brokers and controllers. The fourth node is only a broker. The steps are done one
 after another while clients produce and consume: the broker joins; it gets a replica of each
-partition; it becomes the leader of all; it is stopped and started; it is killed and started; its
-replicas move back; it leaves. `fault_loop` describes the load and the checks.
+partition; it becomes the leader of all; it is stopped and started; it is killed and started; `odradek
+cluster drain` moves its replicas away; it is stopped, and `odradek cluster remove` removes it.
+`fault_loop` describes the load and the checks.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
@@ -69,9 +72,17 @@ class MixedLoop(FaultLoop):
         self.cluster.elect_preferred_leaders(TOPIC, range(PARTITIONS))
 
     def _leave(self) -> None:
-        self.cluster.reassign(TOPIC, dict.fromkeys(range(PARTITIONS), (1, 2, 3)))
+        self._run("drain")
         self.cluster.nodes[GUEST].stop()
-        self.cluster.unregister(GUEST)
+        self.cluster.wait_until_fenced(GUEST)
+        self._run("remove")
+
+    def _run(self, command: str) -> None:
+        """Run a command of `odradek cluster` for the guest."""
+        words = [sys.executable, "-m", "odradek", "cluster", command, str(GUEST)]
+        words += ["-b", self.cluster.bootstrap]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 class _First:
