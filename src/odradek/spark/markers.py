@@ -58,13 +58,17 @@ class Marker:
 def create_topic(cluster: Cluster) -> None:
     """Create the topic if it does not exist, with as many replicas as the transactions have.
 
+    If the topic of the transactions cannot be described, the number is the default of the cluster.
+
     Raises:
         ClientError: the topic cannot be created, or no broker responds.
     """
     with contextlib.suppress(NoSuchTopicError):
         cluster.topic(TOPIC)
         return
-    replicas = cluster.topic(TRANSACTIONS_TOPIC).replication_factor
+    replicas = -1
+    with contextlib.suppress(BrokerError):
+        replicas = cluster.topic(TRANSACTIONS_TOPIC).replication_factor
     created = create_topics(cluster, [NewTopic(TOPIC, 1, replicas, SETTINGS)])[TOPIC]
     if isinstance(created, ClientError) and not _exists(created):
         raise created

@@ -11,6 +11,7 @@ pickled.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from odradek.client.errors import ClientError
 from odradek.client.transactions import TransactionalProducer
 from odradek.spark import transactional
 from odradek.spark.columns import HEADERS_TYPE
@@ -77,6 +79,10 @@ def _same(one: DataType, other: DataType) -> bool:
     return one.simpleString() == other.simpleString()
 
 
+class NotBegunError(pickle.PicklingError):
+    """The transaction of a write cannot begin. Spark shows the message of a PicklingError as is."""
+
+
 class Writer:
     """What the batch and the streaming writer have in common."""
 
@@ -105,12 +111,20 @@ class Writer:
         self._producer: TransactionalProducer | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Begin the transaction, because the tasks get a copy of this object."""
+        """Begin the transaction, because the tasks get a copy of this object.
+
+        Raises:
+            NotBegunError: the transaction cannot begin.
+        """
         if self._exactly_once and self._producer is None:
             has_marker = self.streaming or self._options.application is not None
-            self._producer = transactional.begin(
-                self._options, self._transactional_id, has_marker=has_marker
-            )
+            try:
+                self._producer = transactional.begin(
+                    self._options, self._transactional_id, has_marker=has_marker
+                )
+            except ClientError as error:
+                message = f"the transaction cannot begin: {error}. {error.advice}"
+                raise NotBegunError(message.strip()) from error
         return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:

@@ -126,9 +126,16 @@ class History:
 
         The other driver is at the same micro-batch then, or has committed it.
         """
-        zombie, zombie_log, self._job = self._job, self._log, None
+        zombie, zombie_log = self._job, self._log
         assert zombie is not None
-        self._start_job()
+        try:
+            self._start_job()
+            self._outlive(zombie, zombie_log, step)
+        finally:
+            kill(zombie)
+
+    def _outlive(self, zombie: subprocess.Popen[bytes], zombie_log: Path, step: str) -> None:
+        """Let the new driver come to a step, and then the zombie continue until it fails."""
         other = "commit-start" if step != "commit-start" else "task-start"
         for _ in range(self._random.choice((1, PARTITIONS + 1))):
             self._settle(other)
@@ -141,7 +148,6 @@ class History:
                 break
             time.sleep(0.05)
         self._settle(other)
-        kill(zombie)
 
     def _settle(self, step: str) -> None:
         (self._faults / f"reached-{step}").unlink(missing_ok=True)
