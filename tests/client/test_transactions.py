@@ -114,13 +114,13 @@ def test_the_features_of_the_cluster_choose_the_rules(fake):
 def test_a_refused_partition_is_named(fake, identity):
     results = [
         AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=55),
-        AddPartitionsToTxnPartitionResult(partition_index=1, partition_error_code=3),
+        AddPartitionsToTxnPartitionResult(partition_index=1, partition_error_code=29),
     ]
     topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=results)
     fake.answers[24] = lambda _: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
     producer = transactions.TransactionalProducer(identity, 1, 0)
     with (
-        Cluster(fake.address, timeout_ms=100) as cluster,
+        Cluster(fake.address) as cluster,
         pytest.raises(BrokerError, match="t-1"),
     ):
         transactions.add_partitions(cluster, producer, [TopicPartition("t", 0)])
