@@ -138,7 +138,7 @@ class OdradekMember(_Configured, OdradekNode):
 class ApacheMember(_Configured, BriefApacheKafka):
     """A node of Apache Kafka, without the features that Odradek's brokers do not support."""
 
-    features: Sequence[str] = ("share.version=0", "streams.version=0")
+    features: Sequence[str] = ("streams.version=0",)
     """The levels with which the cluster is formatted, where they differ from the defaults."""
 
     def __init__(self, node_id: int, settings: Mapping[str, str], path: Path, port: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from compat.lab.cluster import APACHE, ODRADEK, ApacheMember, Cluster, Member, OdradekMember
 from tests.crash.rolling_loop import NODE_IDS, RollingLoop
 
-LOWERED = ("share.version=0", "streams.version=0")
+LOWERED = ("streams.version=0",)
 
 
 class DefaultApacheMember(ApacheMember):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -32,8 +31,7 @@ def test_the_first_line(path: Path) -> None:
 
 def test_the_first_lines_and_the_handlers_agree() -> None:
     served = handlers()
-    modules = (import_module(f"odradek.handlers.{path.stem}") for path in FILES)
-    assert len(served) == sum(module.HANDLER.is_served for module in modules)
+    assert len(served) == len(FILES)
     for key, (handler, _) in served.items():
         api = BY_KEY[key]
         low, high = handler.versions

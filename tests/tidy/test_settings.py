@@ -13,9 +13,12 @@ from odradek.config.topic_config import TopicConfig
 VIEWS = (BrokerConfig, TopicConfig, GroupConfig)
 READ_ELSEWHERE = {
     *("process_roles", "quorum_voters", "quorum_bootstrap_servers", "topic_defaults", "ignored"),
-    *(f"group_consumer_{end}_session_timeout_ms" for end in ("min", "max")),
-    *(f"group_consumer_{end}_heartbeat_interval_ms" for end in ("min", "max")),
-    *(f"group_consumer_{end}_assignment_interval_ms" for end in ("min", "max")),
+    *(
+        f"group_{kind}_{end}_{what}_ms"
+        for kind in ("consumer", "share")
+        for end in ("min", "max")
+        for what in ("session_timeout", "heartbeat_interval", "assignment_interval")
+    ),
     *(
         f"group_share_{end}{what}"
         for end in ("", "min_", "max_")

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.model.errors import ApiError
 from odradek.wire.primitives import Message
 
@@ -41,7 +40,6 @@ class Handler:
     - `controller` serves the API on controller listeners. It gets `(controller, context, request)`.
     - `forwarded`: whether brokers forward the requests to the active controller.
     - `error_response`: (request, error) -> response, for APIs that `error_answers` cannot serve.
-    - `feature`: a feature (KIP-584). The API is only served if this software supports the feature.
     - `quick` serves the most frequent requests without the creation of an object per field (see
       `QuickFunction`).
     - `overlap`: whether further requests of this API may be processed before the response is sent.
@@ -54,11 +52,5 @@ class Handler:
     forwarded: bool = False
     overlap: bool = False
     unstable_version: int | None = None
-    feature: str | None = None
     quick: QuickFunction | None = None
     error_response: Callable[[Any, ApiError], Message] | None = None
-
-    @property
-    def is_served(self) -> bool:
-        """Whether this software supports the feature that the API belongs to, if any."""
-        return self.feature is None or self.feature in SUPPORTED_FEATURES

@@ -12,7 +12,6 @@ from collections.abc import Awaitable
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.core.metadata.versions import SHARE_VERSION
 from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, require
 from odradek.handlers.handler import Handler
 from odradek.handlers.share_groups import check_enabled
@@ -33,6 +32,4 @@ def handle(
     return broker.share_groups.heartbeat(context, request)
 
 
-HANDLER = Handler(
-    request=ShareGroupHeartbeatRequest, versions=(1, 1), handle=handle, feature=SHARE_VERSION
-)
+HANDLER = Handler(request=ShareGroupHeartbeatRequest, versions=(1, 1), handle=handle)

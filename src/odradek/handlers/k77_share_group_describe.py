@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.core.metadata.versions import SHARE_VERSION
 from odradek.handlers.authorization import (
     GROUP,
     TOPIC,
@@ -74,6 +73,4 @@ def _topics(group: DescribedGroup) -> Iterator[str]:
             yield each.topic_name
 
 
-HANDLER = Handler(
-    request=ShareGroupDescribeRequest, versions=(1, 1), handle=handle, feature=SHARE_VERSION
-)
+HANDLER = Handler(request=ShareGroupDescribeRequest, versions=(1, 1), handle=handle)

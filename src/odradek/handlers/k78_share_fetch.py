@@ -22,7 +22,6 @@ from collections.abc import Coroutine, Sequence
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.share.fetch import FetchLimits, Results, ShareFetch, failed
-from odradek.core.metadata.versions import SHARE_VERSION
 from odradek.core.share.session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -242,4 +241,4 @@ def _respond(broker: Broker, context: RequestContext, results: Results) -> Share
     return response
 
 
-HANDLER = Handler(request=ShareFetchRequest, versions=(1, 2), handle=handle, feature=SHARE_VERSION)
+HANDLER = Handler(request=ShareFetchRequest, versions=(1, 2), handle=handle)

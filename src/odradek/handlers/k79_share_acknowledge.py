@@ -14,7 +14,6 @@ from collections.abc import Coroutine
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.core.metadata.versions import SHARE_VERSION
 from odradek.core.share.session import FINAL_EPOCH, INITIAL_EPOCH, SessionKey
 from odradek.handlers.handler import Handler
 from odradek.handlers.share import (
@@ -92,6 +91,4 @@ async def _handle(
     return response
 
 
-HANDLER = Handler(
-    request=ShareAcknowledgeRequest, versions=(1, 2), handle=handle, feature=SHARE_VERSION
-)
+HANDLER = Handler(request=ShareAcknowledgeRequest, versions=(1, 2), handle=handle)

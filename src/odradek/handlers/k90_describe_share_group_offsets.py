@@ -12,7 +12,6 @@ import asyncio
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.core.metadata.versions import SHARE_VERSION
 from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, require
 from odradek.handlers.handler import Handler
 from odradek.handlers.share_groups import check_enabled
@@ -89,5 +88,4 @@ HANDLER = Handler(
     request=DescribeShareGroupOffsetsRequest,
     versions=(0, 1),
     handle=handle,
-    feature=SHARE_VERSION,
 )

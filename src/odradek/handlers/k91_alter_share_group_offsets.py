@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.core.metadata.versions import SHARE_VERSION
 from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, require
 from odradek.handlers.handler import Handler
 from odradek.handlers.share_groups import check_enabled
@@ -61,6 +60,4 @@ def _refused(
     return result
 
 
-HANDLER = Handler(
-    request=AlterShareGroupOffsetsRequest, versions=(0, 0), handle=handle, feature=SHARE_VERSION
-)
+HANDLER = Handler(request=AlterShareGroupOffsetsRequest, versions=(0, 0), handle=handle)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.core.metadata.versions import SHARE_VERSION
 from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, require
 from odradek.handlers.handler import Handler
 from odradek.handlers.share_groups import check_enabled
@@ -47,6 +46,4 @@ async def handle(
     return response
 
 
-HANDLER = Handler(
-    request=DeleteShareGroupOffsetsRequest, versions=(0, 0), handle=handle, feature=SHARE_VERSION
-)
+HANDLER = Handler(request=DeleteShareGroupOffsetsRequest, versions=(0, 0), handle=handle)

@@ -47,7 +47,7 @@ class Served(NamedTuple):
 
 
 def handlers() -> dict[int, Served]:
-    """Return every handler that is served, by API key."""
+    """Return every handler of this package, by API key."""
     found: dict[int, Served] = {}
     for module_info in iter_modules(odradek.handlers.__path__):
         if module_info.name[:1] != "k" or not module_info.name[1:3].isdigit():
@@ -56,8 +56,7 @@ def handlers() -> dict[int, Served]:
         handler: Handler = module.HANDLER
         key = handler.request.API_KEY
         assert key == int(module_info.name[1:].partition("_")[0])
-        if handler.is_served:
-            found[key] = Served(handler, _note(module.__doc__ or ""))
+        found[key] = Served(handler, _note(module.__doc__ or ""))
     return found
 
 

@@ -24,12 +24,10 @@ Table = dict[int, tuple[Handler, Bound, Quick | None]]
 
 
 def handlers() -> Iterator[Handler]:
-    """Yield all handlers that are served, ordered by API key."""
+    """Yield all handlers, ordered by API key."""
     for module in sorted(pkgutil.iter_modules(odradek.handlers.__path__), key=lambda m: m.name):
         if module.name[:1] == "k" and module.name[1:3].isdigit():
-            handler: Handler = importlib.import_module(f"odradek.handlers.{module.name}").HANDLER
-            if handler.is_served:
-                yield handler
+            yield importlib.import_module(f"odradek.handlers.{module.name}").HANDLER
 
 
 def broker_table(broker: Broker) -> Table:

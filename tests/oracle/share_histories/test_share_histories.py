@@ -22,7 +22,6 @@ from tests.oracle.share_histories.generator import history
 from tests.oracle.share_histories.player import TOPICS, Player
 from tests.support.run_seed import numbers_of_histories
 
-from odradek.core.metadata.versions import SHARE_VERSION, SUPPORTED_FEATURES
 from odradek.core.share_coordinator.key import SharePartitionKey
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -44,9 +43,6 @@ SETTINGS = {
     "share.coordinator.snapshot.update.records.per.snapshot": "4",
 }
 pytestmark = [
-    pytest.mark.skipif(
-        SHARE_VERSION not in SUPPORTED_FEATURES, reason="share.version is not served"
-    ),
     pytest.mark.java,
     pytest.mark.cluster,
     pytest.mark.timeout(600 + 5 * len(HISTORIES)),

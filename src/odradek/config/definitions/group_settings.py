@@ -9,13 +9,11 @@ consumer.heartbeat.interval.ms  int  = 5000  >=1  medium  from group.consumer.he
 consumer.assignment.interval.ms  int  = 1000  >=0  medium  from group.consumer.assignment.interval.ms
     Minimum time between two assignments.
 
-[unsupported: share groups are not served yet]
+[honoured]
 share.session.timeout.ms  int  = 45000  >=1  medium  from group.share.session.timeout.ms
     A member is removed after this long without a heartbeat.
 share.heartbeat.interval.ms  int  = 5000  >=1  medium  from group.share.heartbeat.interval.ms
     How often members send heartbeats.
-
-[honoured]
 share.record.lock.duration.ms  int  = 30000  >=1000  medium  from group.share.record.lock.duration.ms
     How long a member's lock on a record lasts.
 share.delivery.count.limit  int  = 5  >=2  medium  from group.share.delivery.count.limit
@@ -28,8 +26,6 @@ share.isolation.level  string  = read_uncommitted  {read_committed,read_uncommit
     Whether records of open or aborted transactions are offered.
 share.renew.acknowledge.enable  boolean  = true  medium
     Allow members to renew the lock on a record.
-
-[unsupported: share groups are not served yet]
 share.assignment.interval.ms  int  = 1000  >=0  medium  from group.share.assignment.interval.ms
     Minimum time between two assignments.
 

@@ -1,7 +1,7 @@
 """Share groups (KIP-932) and streams groups (KIP-1071)."""
 
 SETTINGS = """
-[unsupported: share groups are not served yet]
+[honoured]
 group.share.session.timeout.ms  int  = 45000  >=1  medium
     A member of a share group is removed after this long without a heartbeat.
 group.share.min.session.timeout.ms  int  = 45000  >=1  medium
@@ -16,8 +16,6 @@ group.share.max.heartbeat.interval.ms  int  = 15000  >=1  medium
     Maximum value of `group.share.heartbeat.interval.ms`.
 group.share.max.size  int  = 200  1..1000  medium
     Maximum number of members of a share group.
-group.share.assignors  list  = simple  distinct  non-empty  medium
-    The assignor of share groups.
 group.share.assignment.interval.ms  int  = 1000  >=0  medium  cluster-wide
     Minimum time between two assignments of a share group.
 group.share.min.assignment.interval.ms  int  = 0  >=0  medium
@@ -26,8 +24,6 @@ group.share.max.assignment.interval.ms  int  = 15000  >=0  medium
     Maximum value of `group.share.assignment.interval.ms`.
 group.share.initialize.retry.interval.ms  int  = 30000  >=1  low  internal
     Pause before share state is initialized again.
-
-[honoured]
 group.share.delivery.count.limit  int  = 5  2..10  medium
     Maximum number of deliveries of a record.
 group.share.min.delivery.count.limit  int  = 2  2..5  medium
@@ -48,6 +44,10 @@ group.share.max.partition.max.record.locks  int  = 4000  2000..10000  medium
     Maximum value of `group.share.partition.max.record.locks`.
 group.share.max.share.sessions  int  = 2000  >=1  medium
     Maximum number of share sessions.
+
+[accepted: there is only one assignor]
+group.share.assignors  list  = simple  distinct  non-empty  medium
+    The assignor of share groups.
 
 [unsupported: share groups always use the share coordinator]
 group.share.persister.class.name  string  = org.apache.kafka.server.share.persister.DefaultStatePersister  medium  internal
