@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compat.lab.dialogue import Dialogue
+from compat.lab.dialogue import Dialogue, Unsupported
 from compat.lab.toolchain import ROOT
 
 VALUE_SHOWN_MAX = 4096
+SHARE_CLIENT = "java"
+"""The client whose driver has the verbs of share groups."""
 Header = tuple[str, bytes | None]
 
 
@@ -72,6 +74,16 @@ class ReadRecord:
     def content(self) -> tuple[object, ...]:
         """Comparable with `Record.content`."""
         return (self.partition, self.key, self.value, self.headers)
+
+
+@dataclass(frozen=True)
+class SharedRecord:
+    """A record that a member of a share group has acquired."""
+
+    partition: int
+    offset: int
+    deliveries: int
+    value: bytes
 
 
 @dataclass
@@ -252,6 +264,45 @@ class Driver:
     def committed(self, group: str, topic: str) -> dict[int, int]:
         offsets = self._ask("committed", group=group, topic=topic)["offsets"]
         return {int(partition): int(offset) for partition, offset in offsets.items()}
+
+    # -- share groups ---------------------------------------------------------------------------
+
+    def alter_group(self, group: str, configs: Mapping[str, str]) -> None:
+        self._share("alter_group", group=group, configs=dict(configs))
+
+    def share_join(
+        self, member: str, group: str, topics: Sequence[str], configs: Mapping[str, str]
+    ) -> None:
+        self._share(
+            "share_join", member=member, group=group, topics=list(topics), configs=dict(configs)
+        )
+
+    def share_poll(self, member: str, timeout_seconds: float = 1.0) -> list[SharedRecord]:
+        answer = self._share("share_poll", member=member, timeout_ms=int(timeout_seconds * 1000))
+        return [
+            SharedRecord(
+                each["partition"],
+                each["offset"],
+                each["deliveries"],
+                base64.b64decode(each["value"]),
+            )
+            for each in answer["records"]
+        ]
+
+    def share_acknowledge(self, member: str, types: Mapping[int, str]) -> list[str]:
+        """Acknowledge records and return the names of errors; the keys are offsets."""
+        answer = self._share(
+            "share_acknowledge", member=member, types={str(each): types[each] for each in types}
+        )
+        return [str(each) for each in answer["errors"]]
+
+    def share_leave(self, member: str) -> None:
+        self._share("share_leave", member=member)
+
+    def _share(self, verb: str, **arguments: Any) -> dict[str, Any]:
+        if self.name != SHARE_CLIENT:
+            raise Unsupported(f"the driver of {self.name} has no share consumer")
+        return self._ask(verb, **arguments)
 
     def groups(self) -> set[str]:
         return set(self._ask("groups")["groups"])

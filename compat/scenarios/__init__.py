@@ -17,6 +17,7 @@ from compat.scenarios import (
     topics,
     groups,
     consumer_groups,
+    share_groups,
     many_partitions,
 )
 
@@ -35,6 +36,7 @@ __all__ = [
     "many_partitions",
     "produce_and_consume",
     "record_shapes",
+    "share_groups",
     "sizes",
     "timestamps",
     "topics",

@@ -1,0 +1,166 @@
+"""Share groups (KIP-932): members work off the records of a topic together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from compat.driver import Record, SharedRecord
+from compat.scenarios.stage import CheckFailed, Stage, equal, holds, scenario
+
+POLLING_SECONDS = 60.0
+EXPLICIT = {"share.acknowledgement.mode": "explicit"}
+LIMITED = {"share.acquire.mode": "record_limit"}
+
+
+class _Group:
+    """A share group of the scenario, which begins at the start of its topic."""
+
+    def __init__(self, stage: Stage, topic: str, suffix: str = "", **configs: str) -> None:
+        self.stage = stage
+        self.topic = topic
+        self.name = stage.name(f"group{suffix}")
+        settings = {name.replace("_", "."): value for name, value in configs.items()}
+        stage.driver.alter_group(self.name, {"share.auto.offset.reset": "earliest", **settings})
+
+    def join(self, member: str, configs: Mapping[str, str] | None = None) -> None:
+        """A new member."""
+        member = f"{self.name}-{member}"
+        self.stage.driver.share_join(member, self.name, [self.topic], configs or {})
+
+    def leave(self, member: str) -> None:
+        """A member leaves."""
+        self.stage.driver.share_leave(f"{self.name}-{member}")
+
+    def poll(self, member: str, count: int) -> list[SharedRecord]:
+        """Poll until `count` records have come; a poll returns those of one acquisition."""
+        found: list[SharedRecord] = []
+        deadline = time.monotonic() + POLLING_SECONDS
+        while len(found) < count:
+            found += self.stage.driver.share_poll(f"{self.name}-{member}")
+            if time.monotonic() > deadline:
+                raise CheckFailed(f"{member} has only {found}, not {count} records")
+        return found
+
+    def acknowledge(self, member: str, types: Mapping[int, str]) -> None:
+        """Acknowledge records; there must be no error."""
+        errors = self.stage.driver.share_acknowledge(f"{self.name}-{member}", types)
+        equal(errors, [], "errors of acknowledgements")
+
+
+def _deliveries(records: list[SharedRecord]) -> list[tuple[int, int]]:
+    return sorted((each.offset, each.deliveries) for each in records)
+
+
+def _values(count: int) -> list[Record]:
+    return [Record(b"%d" % number) for number in range(count)]
+
+
+@scenario("share group acknowledges")
+def acknowledges(stage: Stage) -> None:
+    """Accepted and rejected records never come back; released ones come back with their count."""
+    group = _Group(stage, stage.topic())
+    group.join("one", EXPLICIT)
+    stage.driver.produce(group.topic, _values(6))
+    equal(_deliveries(group.poll("one", 6)), [(n, 1) for n in range(6)], "first deliveries")
+    types = ("ACCEPT", "ACCEPT", "RELEASE", "RELEASE", "REJECT", "ACCEPT")
+    group.acknowledge("one", dict(enumerate(types)))
+    equal(_deliveries(group.poll("one", 2)), [(2, 2), (3, 2)], "released records")
+    group.acknowledge("one", {2: "ACCEPT", 3: "ACCEPT"})
+    stage.driver.produce(group.topic, _values(1))
+    equal(_deliveries(group.poll("one", 1)), [(6, 1)], "the next record")
+    group.acknowledge("one", {6: "ACCEPT"})
+    group.leave("one")
+
+
+@scenario("share group lock ends")
+def lock_ends(stage: Stage) -> None:
+    """A record whose lock has ended goes to another member; a renewed one does not."""
+    group = _Group(stage, stage.topic(), share_record_lock_duration_ms="3000")
+    group.join("one", EXPLICIT)
+    stage.driver.produce(group.topic, _values(2))
+    group.poll("one", 2)
+    group.acknowledge("one", {0: "ACCEPT", 1: "RENEW"})
+    group.join("two", EXPLICIT)
+    equal(_deliveries(group.poll("two", 1)), [(1, 2)], "the record of the ended lock")
+    group.acknowledge("two", {1: "ACCEPT"})
+    group.leave("two")
+    group.leave("one")
+
+
+@scenario("share group delivery limit")
+def delivery_limit(stage: Stage) -> None:
+    """A record is delivered as often as its group allows, then never again."""
+    group = _Group(stage, stage.topic(), share_delivery_count_limit="3")
+    group.join("one", EXPLICIT)
+    stage.driver.produce(group.topic, _values(1))
+    for delivery in (1, 2, 3):
+        equal(_deliveries(group.poll("one", 1)), [(0, delivery)], "the record")
+        group.acknowledge("one", {0: "RELEASE"})
+    stage.driver.produce(group.topic, _values(1))
+    equal(_deliveries(group.poll("one", 1)), [(1, 1)], "the next record")
+    group.acknowledge("one", {1: "ACCEPT"})
+    group.leave("one")
+
+
+@scenario("share group record limit")
+def record_limit(stage: Stage) -> None:
+    """With record_limit a member gets exactly as many records as it wants (KIP-1206)."""
+    group = _Group(stage, stage.topic())
+    stage.driver.produce(group.topic, _values(5))
+    group.join("one", {**EXPLICIT, **LIMITED, "max.poll.records": "2"})
+    seen: list[int] = []
+    while len(seen) < 5:
+        got = group.poll("one", 1)
+        holds(len(got) <= 2, f"{len(got)} records instead of at most two")
+        group.acknowledge("one", {each.offset: "ACCEPT" for each in got})
+        seen += [each.offset for each in got]
+    equal(sorted(seen), list(range(5)), "all records")
+    group.leave("one")
+
+
+@scenario("share groups and members")
+def groups_and_members(stage: Stage) -> None:
+    """Two groups see all records each; within a group, members that come and go share them."""
+    topic = stage.topic(partitions=2)
+    first, second = _Group(stage, topic, "-a"), _Group(stage, topic, "-b")
+    records = [Record(b"%d" % number, partition=number % 2) for number in range(40)]
+    stage.driver.produce(topic, records[:20])
+    first.join("one")
+    second.join("one")
+    seen = {first.name: first.poll("one", 20), second.name: second.poll("one", 20)}
+    first.join("two")
+    stage.driver.produce(topic, records[20:])
+    first.leave("one")  # accepts what it has polled
+    seen[first.name] += first.poll("two", 20)
+    seen[second.name] += second.poll("one", 20)
+    for name, found in seen.items():
+        equal(sorted(int(each.value) for each in found), list(range(40)), f"the records of {name}")
+        equal({each.deliveries for each in found}, {1}, f"the deliveries of {name}")
+    first.leave("two")
+    second.leave("one")
+
+
+@scenario("share group reads committed")
+def reads_committed(stage: Stage) -> None:
+    """With read_committed a group does not get records of aborted transactions."""
+    group = _Group(stage, stage.topic(), share_isolation_level="read_committed")
+    name = stage.name("id")
+    for number, end in enumerate(("commit", "abort", "commit")):
+        stage.driver.transact(name, group.topic, [Record(b"%d" % number)], end)
+    group.join("one")
+    found = group.poll("one", 2)
+    equal([each.value for each in found], [b"0", b"2"], "committed records")
+    group.leave("one")
+
+
+@scenario("share group by duration")
+def by_duration(stage: Stage) -> None:
+    """A group may begin with the records of the last hour."""
+    group = _Group(stage, stage.topic(), share_auto_offset_reset="by_duration:PT1H")
+    now_ms = int(time.time() * 1000)
+    stage.driver.produce(group.topic, [Record(b"old", timestamp=now_ms - 7_200_000)])
+    stage.driver.produce(group.topic, [Record(b"new", timestamp=now_ms)])
+    group.join("one")
+    equal([each.value for each in group.poll("one", 1)], [b"new"], "the records of the last hour")
+    group.leave("one")
