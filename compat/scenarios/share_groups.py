@@ -131,7 +131,8 @@ def groups_and_members(stage: Stage) -> None:
     seen = {first.name: first.poll("one", 20), second.name: second.poll("one", 20)}
     first.join("two")
     stage.driver.produce(topic, records[20:])
-    first.leave("one")  # accepts what it has polled
+    first.acknowledge("one", {})  # accepts what it has polled
+    first.leave("one")
     seen[first.name] += first.poll("two", 20)
     seen[second.name] += second.poll("one", 20)
     for name, found in seen.items():

@@ -90,13 +90,12 @@ async def _handle(
     if not is_final and not request.is_renew_ack:
         results = await _fetch(broker, request, key, wanted, errors)
     told = _news(session, results, request.share_session_epoch)
-    for partition, failure in (await acknowledged).items():
+    for partition, outcome in (await acknowledged).items():
         result = told.get(partition)
         if result is None:
             result = told[partition] = PartitionData(partition_index=partition[1], records=b"")
-        if failure is not None:
-            result.acknowledge_error_code = failure.code
-            result.acknowledge_error_message = failure.message
+        result.acknowledge_error_code = outcome.code
+        result.acknowledge_error_message = outcome.message
     if is_final:
         broker.share_partitions.close_session(key)
     response = _respond(broker, context, told)

@@ -67,18 +67,18 @@ async def _handle(
     )
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     nodes: dict[int, NodeEndpoint] = {}
-    for partition, error in results.items():
+    for partition, outcome in results.items():
         topic = topics.get(partition[0])
         if topic is None:
             topic = topics[partition[0]] = ShareAcknowledgeTopicResponse(topic_id=partition[0])
             response.responses.append(topic)
-        result = PartitionData(partition_index=partition[1])
+        result = PartitionData(
+            partition_index=partition[1],
+            error_code=outcome.code,
+            error_message=outcome.message,
+        )
         topic.partitions.append(result)
-        if error is None:
-            continue
-        result.error_code = error.code
-        result.error_message = error.message
-        leader = current_leader(broker, context, partition, error.code)
+        leader = current_leader(broker, context, partition, outcome.code)
         if leader is not None:
             result.current_leader = LeaderIdAndEpoch(
                 leader_id=leader.leader_id, leader_epoch=leader.leader_epoch

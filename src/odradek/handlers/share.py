@@ -29,6 +29,13 @@ class _Batch(Protocol):
     acknowledge_types: list[int]
 
 
+class Outcome(NamedTuple):
+    """The result of acknowledgements in one partition."""
+
+    code: int = ErrorCode.NONE
+    message: str | None = None
+
+
 class LeaderError(NamedTuple):
     """The current leader of a partition, with its endpoint if it is known."""
 
@@ -109,23 +116,31 @@ async def acknowledge(
     api_version: int,
     *,
     is_renew: bool,
-) -> dict[PartitionKey, ApiError | None]:
-    """Apply acknowledgements; return the error of each partition."""
+) -> dict[PartitionKey, Outcome]:
+    """Apply acknowledgements; return the result of each partition.
+
+    As in Kafka, a partition without batches has no result if no other partition has batches.
+    """
     type_max = RENEW if api_version >= RENEW_VERSION else REJECT
-    results: dict[PartitionKey, ApiError | None] = {}
+    results: dict[PartitionKey, Outcome] = {}
     begun = {}
     for key, batches in acknowledgements.items():
         error = errors.of(key)
         if error is not ErrorCode.UNKNOWN_TOPIC_ID and not _is_valid(batches, type_max, is_renew):
             error = ErrorCode.INVALID_REQUEST
-        if error or not batches:
-            results[key] = ApiError(error) if error else None
-        else:
+        if error:
+            results[key] = Outcome(error)
+        elif batches:
             begun[key] = asyncio.ensure_future(
                 broker.share_partitions.acknowledge(session, key, batches)
             )
     for key, result in begun.items():
-        results[key] = await result
+        failure = await result
+        results[key] = Outcome() if failure is None else Outcome(failure.code, failure.message)
+    if begun:
+        for key, batches in acknowledgements.items():
+            if not batches:
+                results.setdefault(key, Outcome())
     return results
 
 
