@@ -228,6 +228,7 @@ ROWS = [
         [topic(AclOperation.ALTER_CONFIGS)],
         [OF_TOPIC],
     ),
+    on_cluster(34, 2, ALTER, dirs=[{"path": "/x", "topics": [{"name": "t", "partitions": [0]}]}]),
     on_cluster(35, 4, DESCRIBE, topics=None),
     Row(
         37,

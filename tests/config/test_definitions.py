@@ -215,13 +215,13 @@ def test_a_description_says_what_is_not_done() -> None:
     settings = broker_settings()
     assert settings["num.partitions"].description == settings["num.partitions"].documentation
     assert "has no effect and needs none: one event loop" in settings["num.io.threads"].description
-    rate = settings["replica.alter.log.dirs.io.max.bytes.per.second"]
+    rate = settings["remote.log.manager.copy.max.bytes.per.second"]
     assert rate.description.endswith(
-        "It is not supported and has no effect: replicas do not move between directories."
+        "It is not supported and has no effect: there is no tiered storage yet."
     )
     assert "is refused: values of the form" in settings["config.providers"].description
     assert rate.shortcoming(str(2**63 - 1)) is None
     assert rate.shortcoming("5") == (
-        "replica.alter.log.dirs.io.max.bytes.per.second has no effect: replicas do not move between directories"
+        "remote.log.manager.copy.max.bytes.per.second has no effect: there is no tiered storage yet"
     )
     assert settings["num.io.threads"].shortcoming("5") is None

@@ -10,6 +10,7 @@ import json
 import time
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from compat.lab.cluster import APACHE, ODRADEK, QUICK_SETTINGS, Cluster, Member
@@ -21,6 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
 from odradek.config.broker_config import RACK_AWARE_SELECTOR
+from odradek.testing import Broker as InProcess
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster]
 
@@ -192,3 +194,53 @@ def _throttled_reassignment(racks: Racks, bench: Workbench) -> None:
     racks.wait_until_in_sync(["moved"])
     replicas = racks.metadata("moved").topics[0].partitions[0].replica_nodes
     assert sorted(replicas) == [1, 3]
+
+
+@pytest.mark.timeout(200)
+def test_kafka_reassign_partitions_moves_a_replica_between_directories(tmp_path: Path) -> None:
+    directories = [str(tmp_path / each) for each in ("first", "second")]
+    with InProcess(topics={"t": 1}, settings={"log.dirs": ",".join(directories)}) as node:
+        address = SimpleNamespace(bootstrap=node.bootstrap_servers)
+        try:
+            bench = Workbench(address, tmp_path)  # type: ignore[arg-type]
+        except Missing as reason:
+            pytest.skip(str(reason))
+        with bench:
+            producer = Producer({"bootstrap.servers": node.bootstrap_servers})
+            for _ in range(1000):
+                producer.produce("t", b"x" * 1000)
+            assert producer.flush(60) == 0
+
+            def place() -> str:
+                said = bench.tool("LogDirsCommand", "--describe", "--topic-list", "t")
+                (facts,) = json.loads(said.find(r"^\{.*\}$")[0])["brokers"]
+                (found,) = (each["logDir"] for each in facts["logDirs"] if each["partitions"])
+                return str(found)
+
+            before = place()
+            (other,) = {*directories} - {before}
+            moved = {"topic": "t", "partition": 0, "replicas": [1], "log_dirs": [other]}
+            path = bench.file("plan.json", json.dumps({"version": 1, "partitions": [moved]}))
+
+            def reassign(*words: str):
+                tool = "reassign.ReassignPartitionsCommand"
+                return bench.tool(tool, "--reassignment-json-file", path, *words)
+
+            reassign("--execute").says("Successfully started moving log directory")
+            while "is still in progress" in (said := reassign("--verify")).out:
+                pass
+            said.says("completed successfully")
+            assert place() == other
+            reader = Consumer(
+                {
+                    "bootstrap.servers": node.bootstrap_servers,
+                    "group.id": "g",
+                    "enable.partition.eof": True,
+                }
+            )
+            reader.assign([Partition("t", 0, 0)])
+            values = 0
+            while (record := reader.poll(1)) is None or record.error() is None:
+                values += record is not None
+            reader.close()
+            assert values == 1000

@@ -29,13 +29,13 @@ def test_what_is_set_and_does_nothing_is_warned_of(caplog: pytest.LogCaptureFixt
                 Change("local.retention.ms", "500"),
                 Change("retention.ms", "1000"),
             ],
-            ALL_BROKERS: [Change("replica.alter.log.dirs.io.max.bytes.per.second", "5")],
+            ALL_BROKERS: [Change("remote.log.manager.copy.max.bytes.per.second", "5")],
         }
         with caplog.at_level(logging.WARNING, "odradek.node"):
             assert set(alter_configs(cluster, changes).values()) == {None}
         assert sorted(record.getMessage() for record in caplog.records) == [
-            "broker (default of all): replica.alter.log.dirs.io.max.bytes.per.second has no effect: "
-            "replicas do not move between directories",
+            "broker (default of all): remote.log.manager.copy.max.bytes.per.second has no effect: "
+            "there is no tiered storage yet",
             "topic orders: local.retention.ms has no effect: "
             "there is no tiered storage yet; enabling it on a topic is refused",
         ]

@@ -21,6 +21,7 @@ from odradek.broker.coordinator.transaction_coordinator import TransactionCoordi
 from odradek.broker.coordinator.verification import Verification
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.replication.directory_moves import DirectoryMoves
 from odradek.broker.share.manager import SharePartitionManager
 from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
@@ -66,10 +67,15 @@ class Broker:
     """Returns the finalized level of kraft.version."""
     served_versions: list[tuple[int, int, int]] = field(default_factory=list)
     """The APIs of broker listeners (API key, lowest version, highest version), ordered by key."""
+    directory_moves: DirectoryMoves | None = None
     authorizer: Authorizer | None = None
     """Checks what clients may do. None if `authorizer.class.name` is empty."""
     quotas: QuotaManagers | None = None
     """Measures clients. None while no client has a limit."""
+
+    def use_directory_moves(self, moves: DirectoryMoves) -> None:
+        """Set the object that moves replicas between log directories."""
+        self.directory_moves = moves
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed dynamic settings."""

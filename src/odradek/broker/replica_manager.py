@@ -398,6 +398,28 @@ class ReplicaManager:
         partition.fail_uncommitted(ApiError(reason))
         partition.expire_waiters()
 
+    def replace_log(self, partition: Partition) -> None:
+        """Let the future log of a partition replace its log (`LogManager.promote_future`).
+
+        The partition gets a new object, as after a restart. Requests that wait for acknowledgements
+        get the retriable error NOT_LEADER_OR_FOLLOWER.
+
+        Raises:
+            DiskFull, LogDirectoryOffline: a disk is full or failed.
+        """
+        if partition.is_leader:
+            self._resigned(partition, None)
+        partition.resign()
+        if self._replication is not None:
+            self._replication.leave(partition)
+        del self.by_id[partition.topic_id][partition.index]
+        try:
+            self.logs.promote_future(TopicPartition(partition.topic, partition.index))
+        finally:
+            self._open_known(partition.topic_id, partition.index, False)
+            partition.fail_uncommitted(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            partition.expire_waiters()
+
     def _delete_log(self, name: TopicPartition) -> None:
         try:
             self.logs.delete(name)

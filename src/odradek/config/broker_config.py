@@ -114,6 +114,9 @@ class BrokerConfig(View):
     follower_replication_throttled_rate: int
     replication_quota_window_num: int
     replication_quota_window_size_seconds: int
+    alter_log_dirs_replication_quota_window_num: int
+    alter_log_dirs_replication_quota_window_size_seconds: int
+    replica_alter_log_dirs_io_max_bytes_per_second: int
 
     group_min_session_timeout_ms: int
     group_max_session_timeout_ms: int

@@ -1,6 +1,8 @@
 """DescribeLogDirs (35), versions 1-5: the log directories, their space, and the logs in them.
 
 - If topics are null, all logs are listed. A failed log directory has the error KAFKA_STORAGE_ERROR.
+- A log that will replace a log in another directory (AlterReplicaLogDirs) is a future log. Its
+  offset lag is the number of records that it lacks.
 - The size of a log is the size of its record batches, without indexes. The offset lag of a leader
   is 0.
 """
@@ -51,6 +53,21 @@ def _describe(
         lag = max(0, log.high_watermark - log.log_end_offset)
         topic.partitions.append(
             DescribeLogDirsPartition(partition_index=index, partition_size=log.size, offset_lag=lag)
+        )
+    for key, log in broker.logs.futures.items():
+        current = broker.logs.get(key)
+        if log.directory is not directory or current is None:
+            continue
+        if wanted is not None and key not in wanted:
+            continue
+        topic = topics.setdefault(key.topic, DescribeLogDirsTopic(name=key.topic))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=key.partition,
+                partition_size=log.size,
+                offset_lag=max(0, current.log_end_offset - log.log_end_offset),
+                is_future_key=True,
+            )
         )
     result.topics = list(topics.values())
     try:

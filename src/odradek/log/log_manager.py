@@ -90,6 +90,8 @@ class LogManager:
             verify_transactions=config.transaction_partition_verification_enable,
         )
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures: dict[TopicPartition, PartitionLog] = {}
+        """The logs that will replace logs in other directories (`promote_future`)."""
         self.directories: list[LogDirectory] = []
         self._damaged: dict[TopicPartition, DamagedLog] = {}
         """Damaged logs. They are not served, and not created again, until they are repaired."""
@@ -153,8 +155,7 @@ class LogManager:
         try:
             contents = load_directory(self.storage, directory, self._topic_configs, threads)
             for log in contents.logs:
-                other = self.logs.setdefault(log.topic_partition, log)
-                assert other is log, f"{log.path} and {other.path} are of one partition"
+                self._add_loaded(log)
             for partition, damaged in contents.damaged.items():
                 logger.error("%s is damaged and stays offline: %s", partition, damaged.problem)
             self._damaged |= contents.damaged
@@ -169,6 +170,37 @@ class LogManager:
             self._periodic_tasks.remove_directory_later(path, 0)
         return contents.broker_epoch
 
+    def _add_loaded(self, log: PartitionLog) -> None:
+        """Add a log. If two directories have a log of the partition, keep the longer one.
+
+        A crash may interrupt `promote_future` before the replaced log is retired.
+
+        Raises:
+            OSError: the device failed.
+        """
+        partition = log.topic_partition
+        other = self.logs.get(partition)
+        if other is None:
+            self.logs[partition] = log
+            return
+        kept, dropped = (log, other) if log.log_end_offset > other.log_end_offset else (other, log)
+        logger.warning("%s replaces %s, which is of the same partition", kept.path, dropped.path)
+        self.logs[partition] = kept
+        dropped.on_deleted()
+        self._retire(dropped, names.DELETE_DIRECTORY)
+
+    def _retire(self, log: PartitionLog, kind: str) -> str:
+        """Rename the directory of a log that is not used any more. Return the new path.
+
+        Raises:
+            OSError: the device failed.
+        """
+        name = names.retired_directory(log.topic_partition, kind, self.storage.random_bytes(16))
+        path = log.directory.file(name)
+        self.storage.file_system.rename(log.path, path)
+        self._periodic_tasks.remove_directory_later(path, log.config.file_delete_delay_ms)
+        return path
+
     def _check_directories(self) -> None:
         if not self.online_directories:
             paths = ", ".join(directory.path for directory in self.directories)
@@ -181,6 +213,11 @@ class LogManager:
         """
         if self.cleaner is not None:
             self.cleaner.stop()
+        for partition in list(self.futures):
+            try:
+                self.delete_future(partition)
+            except LogDirectoryOffline as error:
+                logger.error("a future log is not removed: %s", error.message)
         for directory in self.online_directories:
             logs = self.logs_in(directory)
             try:
@@ -312,6 +349,89 @@ class LogManager:
             self._periodic_tasks.remove_directory_later(path, config.file_delete_delay_ms)
         return True
 
+    # -- moves between directories ------------------------------------------------------------
+
+    def create_future(self, partition: TopicPartition, directory: LogDirectory) -> PartitionLog:
+        """Create an empty log in `directory`, which will replace the log of the partition.
+
+        Raises:
+            DiskFull, LogDirectoryOffline: the disk is full or failed.
+        """
+        assert partition not in self.futures
+        unique = self.storage.random_bytes(16)
+        try:
+            future = open_log(
+                self.storage,
+                directory,
+                partition,
+                self._topic_configs(partition.topic),
+                topic_id=self.logs[partition].topic_id,
+                name=names.retired_directory(partition, names.FUTURE_DIRECTORY, unique),
+                is_new=True,
+            )
+        except OSError as error:
+            what = f"could not make the future log of {partition}"
+            raise directory.refuse(what, error) from error
+        self.futures[partition] = future
+        return future
+
+    def delete_future(self, partition: TopicPartition) -> None:
+        """Remove the future log of a partition, if there is one.
+
+        Raises:
+            LogDirectoryOffline: the disk failed.
+        """
+        future = self.futures.pop(partition, None)
+        if future is None:
+            return
+        future.on_deleted()
+        try:
+            self._retire(future, names.DELETE_DIRECTORY)
+        except OSError as error:
+            what = f"could not delete the future log of {partition}"
+            raise future.directory.fail(what, error) from error
+
+    def promote_future(self, partition: TopicPartition) -> PartitionLog:
+        """Replace the log of a partition by its future log, which has the same end.
+
+        At each moment a complete log has the name of the partition, so a crash loses nothing.
+
+        Raises:
+            DiskFull, LogDirectoryOffline: a disk is full or failed.
+        """
+        current, future = self.logs[partition], self.futures.pop(partition)
+        directory, end = future.directory, future.log_end_offset
+        assert end == current.log_end_offset
+        high_watermark, start = current.high_watermark, current.log_start_offset
+        future.flush_state.finish_truncation()
+        future.close()
+        future.partition_directory.on_deleted()
+        file_system = self.storage.file_system
+        try:
+            self._periodic_tasks.forget(directory, partition)
+            if self.cleaner is not None:
+                self.cleaner.forget(directory, partition)
+            file_system.rename(future.path, directory.file(str(partition)))
+            file_system.sync_directory(directory.path)
+            self.delete(partition)
+            log = open_log(
+                self.storage,
+                directory,
+                partition,
+                self._topic_configs(partition.topic),
+                recovery_point=end,
+                log_start_offset=start,
+                was_clean=True,
+                name=str(partition),
+            )
+            log.high_watermark = high_watermark
+            self.logs[partition] = log
+            directory.on_log_added()
+            self._periodic_tasks.write_checkpoints(directory, self.logs_in(directory))
+        except OSError as error:
+            raise directory.fail(f"could not move {partition}", error) from error
+        return log
+
     def update_topic_config(self, topic: str, config: TopicConfig) -> None:
         """Apply new settings of a topic to its logs."""
         for partition, log in self.logs.items():
@@ -357,6 +477,10 @@ class LogManager:
         for log in lost:
             log.go_offline()
             del self.logs[log.topic_partition]
+        for partition, future in list(self.futures.items()):
+            if future.directory is directory:
+                future.go_offline()
+                del self.futures[partition]
         directory.unlock(self.storage.file_system)
         if self._on_directory_failure is not None:
             self._on_directory_failure(directory, lost)

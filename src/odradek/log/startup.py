@@ -91,7 +91,7 @@ class Contents(NamedTuple):
     logs: list[PartitionLog]
     damaged: dict[TopicPartition, DamagedLog]
     retired: list[str]
-    """Paths of partition directories whose deletion had begun."""
+    """Paths of partition directories whose deletion had begun, and of future logs."""
     was_clean: bool
     broker_epoch: int
     """Broker epoch of the last clean shutdown; -1 if the shutdown was not clean or had no epoch."""
@@ -143,7 +143,7 @@ def _sort(
             logger.warning("%s/%s is not a partition's directory: ignored", directory.path, name)
     elif parsed[0].topic == names.METADATA_TOPIC:
         pass  # the metadata log belongs to the quorum
-    elif parsed[1] == names.DELETE_DIRECTORY:
+    elif parsed[1] in (names.DELETE_DIRECTORY, names.FUTURE_DIRECTORY):
         retired.append(directory.file(name))
     elif parsed[1]:
         logger.warning("%s/%s is ignored", directory.path, name)
@@ -220,12 +220,13 @@ def open_log(
     log_start_offset: int = 0,
     was_clean: bool = False,
     name: str | None = None,
+    is_new: bool = False,
 ) -> PartitionLog:
     """Load one log from its directory, or create a log.
 
     The topic id of an existing log is in the file `partition.metadata`. If there is no such file,
     or if the log is new, the topic id is `topic_id`. If a new log cannot be created, no files
-    remain. `name` is the name of an existing directory.
+    remain. `name` is the name of an existing directory or, with `is_new`, of a new one.
 
     Raises:
         DamagedFile: the shutdown was clean, but the end of the log cannot be determined.
@@ -234,7 +235,7 @@ def open_log(
     file_system = storage.file_system
     path = directory.file(name or str(partition))
     place = PartitionDirectory(storage, directory, path, partition)
-    if name is None and file_system.status(path) is None:
+    if is_new or (name is None and file_system.status(path) is None):
         try:
             log = PartitionLog(place, None, config, loader.create(place, config))
             if topic_id is not None:

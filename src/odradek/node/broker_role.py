@@ -15,6 +15,7 @@ from odradek.broker.cold_reads import ColdReads
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.replication.directory_moves import DirectoryMoves
 from odradek.broker.share.manager import SharePartitionManager
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint
@@ -111,6 +112,7 @@ class BrokerRole:
         )
         dispatcher = Dispatcher(broker_table(broker), clock, inject)
         self.service = Service(config, dispatcher, endpoints, replicas.run_woken, gates_of(broker))
+        self._moves = self._new_moves(broker)
         self._install_publishers(coordinators, SettingsPublisher(broker, dynamic, topic_configs))
 
     def use_quotas(self, quotas: QuotaManagers) -> None:
@@ -132,11 +134,20 @@ class BrokerRole:
             offline_directories=self._storage.offline_directory_ids,
         )
 
+    @staticmethod
+    def _new_moves(broker: Broker) -> DirectoryMoves:
+        moves = DirectoryMoves(
+            broker.config, broker.replicas, broker.executor, broker.loop, broker.clock.monotonic_ms
+        )
+        broker.use_directory_moves(moves)
+        return moves
+
     def _install_publishers(self, coordinators: Coordinators, settings: SettingsPublisher) -> None:
         """Install the publishers. The coordinators get each metadata change before the replicas."""
         self._settings = settings
         settings.listen(self.service.update_config)
         settings.listen(self.replication.throttles.update_config)
+        settings.listen(self._moves.update_config)
         coordinators.listen(self.broker.replicas)
         broker = self.broker
         self._storage.listen(self._on_directory_failure)
@@ -226,6 +237,7 @@ class BrokerRole:
     async def stop_coordinators(self) -> None:
         """Fail the requests that wait for a coordinator, and stop the coordinators' tasks."""
         broker = self.broker
+        await self._moves.close()
         self.replication.close()
         broker.transactions.shutdown()
         broker.groups.shutdown()

@@ -97,7 +97,7 @@ log.dir.failure.timeout.ms  long  = 30000  >=1  low
 cordoned.log.dirs  list  = ""  distinct  medium  per-broker
     Directories that get no new partitions. `*` means all directories.
 
-[unsupported: replicas do not move between directories]
+[accepted: the moves of a broker take turns]
 num.replica.alter.log.dirs.threads  int  high
     Threads that move replicas between directories.
 """

@@ -14,14 +14,10 @@ controller.quota.window.num  int  = 11  >=1  low
     Number of windows from which rates of metadata changes are computed.
 controller.quota.window.size.seconds  int  = 1  >=1  low
     Length of a window that measures changes of metadata.
-
-[accepted: replicas do not move between directories]
 alter.log.dirs.replication.quota.window.num  int  = 11  >=1  low
     Number of windows from which rates of moves between directories are computed.
 alter.log.dirs.replication.quota.window.size.seconds  int  = 1  >=1  low
     Length of a window that measures moves between directories.
-
-[honoured]
 replication.quota.window.num  int  = 11  >=1  low
     Number of windows from which rates of replication are computed.
 replication.quota.window.size.seconds  int  = 1  >=1  low
@@ -30,8 +26,6 @@ leader.replication.throttled.rate  long  = 9223372036854775807  >=0  medium  clu
     Maximum number of bytes per second that a leader sends to throttled replicas.
 follower.replication.throttled.rate  long  = 9223372036854775807  >=0  medium  cluster-wide
     Maximum number of bytes per second that a follower fetches for throttled replicas.
-
-[unsupported: replicas do not move between directories]
 replica.alter.log.dirs.io.max.bytes.per.second  long  = 9223372036854775807  >=0  medium  cluster-wide
     Maximum number of bytes per second for moves between directories.
 """

@@ -1,0 +1,210 @@
+"""Replicas move between the log directories of a broker (AlterReplicaLogDirs)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from pathlib import Path
+
+import pytest
+from tests.log.support import TOPIC_ID, batch
+from tests.log.test_power_loss import stored_batches
+from tests.raft.requests import ask
+from tests.support.run_seed import numbers_of_histories
+
+from odradek.broker.replication import directory_moves
+from odradek.broker.replication.directory_moves import Move
+from odradek.config.load import load
+from odradek.env.clock import SystemClock
+from odradek.env.executor import InlineExecutor
+from odradek.log import LogManager, PartitionLog
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.testing.files import UnsyncedFileSystem
+from odradek.wire.generated.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from odradek.wire.generated.describe_log_dirs_request import DescribeLogDirsRequest
+
+from .cluster import cluster
+
+PARTITION = TopicPartition("a", 0)
+
+
+def contents(log: PartitionLog) -> list[bytes]:
+    """The batches from the log start offset on."""
+    return [bytes(e.data) for e in stored_batches(log) if e.last_offset >= log.log_start_offset]
+
+
+def manager(path: Path) -> LogManager:
+    directories = f"{path}/1,{path}/2"
+    settings = {"log.dirs": directories, "log.cleaner.enable": "false"}
+    config = load(None, settings, data_directory=str(path)).config
+    logs = LogManager(
+        config,
+        UnsyncedFileSystem(),
+        SystemClock(),
+        os.urandom,
+        topic_configs=lambda topic: config.topic_config({"internal.segment.bytes": "2000"}),
+        executor=InlineExecutor(),
+    )
+    logs.start()
+    return logs
+
+
+@pytest.mark.parametrize("seed", numbers_of_histories("ODRADEK_MOVE_HISTORIES", 20))
+def test_a_future_log_follows_its_log(tmp_path, monkeypatch, seed: int) -> None:
+    """The log is appended to, truncated and shortened while it is copied in small chunks."""
+    dice = random.Random(seed)
+    monkeypatch.setattr(directory_moves, "CHUNK_BYTES", 700)
+    logs = manager(tmp_path)
+    current = logs.get_or_create(PARTITION, TOPIC_ID, is_new=True)
+    other = next(each for each in logs.directories if each is not current.directory)
+    move: Move | None = None
+    epoch = 0
+    for _ in range(dice.randint(1, 60)):
+        kind = dice.choice(("append", "append", "append", "copy", "copy", "truncate", "delete"))
+        if kind == "append":
+            epoch += dice.random() < 0.2
+            if current.leader_epoch < epoch:
+                current.on_leader_epoch(epoch)
+            values = [os.urandom(dice.randint(1, 400)) for _ in range(dice.randint(1, 3))]
+            current.append_as_leader(batch(*values), epoch)
+            current.high_watermark = dice.randint(current.high_watermark, current.log_end_offset)
+        elif kind == "truncate" and current.log_end_offset > current.high_watermark:
+            bases = [each.base_offset for each in stored_batches(current)]
+            chosen = [each for each in bases if each >= current.high_watermark]
+            if chosen:
+                current.truncate_to(dice.choice(chosen))
+                epoch += 1  # another leader follows
+        elif kind == "delete":
+            first = dice.randint(current.log_start_offset, current.high_watermark)
+            current.delete_records_before(first)
+            current.delete_old_segments()
+        elif kind == "copy":
+            if move is None:
+                move = Move(None, current, logs.create_future(PARTITION, other))
+            copy(move)
+    if move is None:
+        move = Move(None, current, logs.create_future(PARTITION, other))
+    while copy(move):
+        pass
+    expected = contents(current)
+    offsets = current.log_start_offset, current.high_watermark, current.log_end_offset
+    epochs = current.leader_epochs.entries
+    moved = logs.promote_future(PARTITION)
+    for again in (False, True):
+        assert moved.directory.path == other.path
+        assert contents(moved) == expected
+        found = moved.log_start_offset, moved.high_watermark, moved.log_end_offset
+        assert found == offsets
+        last = [each for each in epochs if each[1] < moved.log_end_offset]
+        assert [each for each in moved.leader_epochs.entries if each in last][-1:] == last[-1:]
+        if not again:
+            moved.append_as_leader(batch(b"more"), epoch)
+            expected, offsets = contents(moved), (*offsets[:2], moved.log_end_offset)
+            epochs = moved.leader_epochs.entries
+            logs.shutdown()
+            logs = manager(tmp_path)
+            moved = logs.logs[PARTITION]
+    logs.shutdown()
+
+
+def copy(move: Move) -> bool:
+    """Copy a chunk. Return False if there is nothing to copy."""
+    offset = directory_moves._aligned(move)
+    data = move.current.read(offset, directory_moves.CHUNK_BYTES, move.current.log_end_offset)
+    if data is None:
+        return False
+    range_ = data.records
+    read = move.current.storage.file_system.pread
+    directory_moves._append(move, read(range_.descriptor, range_.length, range_.position))
+    return True
+
+
+def test_a_crash_between_the_renames_leaves_one_log(tmp_path) -> None:
+    logs = manager(tmp_path)
+    current = logs.get_or_create(PARTITION, TOPIC_ID, is_new=True)
+    current.on_leader_epoch(0)
+    current.append_as_leader(batch(b"1", b"2"), 0)
+    other = next(each for each in logs.directories if each is not current.directory)
+    move = Move(None, current, logs.create_future(PARTITION, other))
+    while copy(move):
+        pass
+    expected = contents(current)
+    move.future.flush()
+    current.flush()
+    os.rename(move.future.path, other.file("a-0"))
+    logs.release()
+    again = manager(tmp_path)
+    assert contents(again.logs[PARTITION]) == expected
+    assert len(again.logs) == 1
+    again.shutdown()
+    last = manager(tmp_path)  # only one of them is left
+    assert contents(last.logs[PARTITION]) == expected
+    last.shutdown()
+
+
+@pytest.mark.cluster
+def test_a_replica_moves_while_it_serves(tmp_path) -> None:
+    async def scenario() -> None:
+        roles = {1: "broker,controller", 2: "broker"}
+        settings = {
+            "log_dirs": "{node}/a,{node}/b",
+            "replica_alter_log_dirs_io_max_bytes_per_second": "300000",
+        }
+        async with cluster(tmp_path, roles, **settings) as nodes:
+            await nodes.create(1, "a", factor=2)
+            await nodes.produce("a", [os.urandom(1000) for _ in range(1000)])
+
+            def log(node_id: int) -> PartitionLog:
+                return nodes.nodes[node_id].broker.replicas.find("a", 0).log
+
+            for node_id in (1, 2):  # the leader and the follower, in any order
+                node = nodes.nodes[node_id]
+                directories = node.broker.logs.directories
+                target = next(each for each in directories if each is not log(node_id).directory)
+                assert (
+                    await moved(nodes, node_id, target.path, 1) == ErrorCode.REPLICA_NOT_AVAILABLE
+                )
+                assert await moved(nodes, node_id, "/x") == ErrorCode.KAFKA_STORAGE_ERROR
+                assert await moved(nodes, node_id, target.path) == ErrorCode.NONE
+                answer = await ask(nodes.ports[node_id], DescribeLogDirsRequest(topics=None), 4)
+                futures = [
+                    (result.log_dir, each.partition_index)
+                    for result in answer.results
+                    for topic in result.topics
+                    for each in topic.partitions
+                    if each.is_future_key
+                ]
+                assert futures == [(target.path, 0)]
+                while log(node_id).directory is not target:
+                    await nodes.produce("a", [b"during the move"])
+                image = nodes.nodes[1].controller
+                await nodes.until(
+                    lambda n=node_id, t=target, i=image: (
+                        i.image.topics.by_name["a"].partitions[0].directory(n) == t.id
+                    )
+                )
+                assert not node.broker.logs.futures
+            await nodes.produce("a", [b"after the moves"])
+            await nodes.until(lambda: log(1).log_end_offset == log(2).log_end_offset)
+            assert contents(log(1)) == contents(log(2))
+            places = {each: log(each).directory.path for each in (1, 2)}
+            await nodes.stop(2)
+            await nodes.start(2)
+            assert log(2).directory.path == places[2]
+            assert contents(log(2)) == contents(log(1))
+
+    asyncio.run(scenario())
+
+
+async def moved(nodes, node_id: int, path: str, index: int = 0) -> int:
+    """Request a move; return the error of the partition."""
+    topic = AlterReplicaLogDirTopic(name="a", partitions=[index])
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[topic])])
+    answer = await ask(nodes.ports[node_id], request, 2)
+    return answer.results[0].partitions[0].error_code
