@@ -119,6 +119,7 @@ class Node:
             loop=loop,
             metadata=self.cluster,
             authorizer=None,
+            quotas=None,
         )
         table = {}
         for module in (k00_produce, k01_fetch, k02_list_offsets):
