@@ -287,3 +287,56 @@ def test_more_connections_than_the_limit_wait():
         assert third.receive()
         second.close()
         third.close()
+
+
+TWO_LISTENERS = {
+    "listeners": "BROKERS://127.0.0.1:0,CLIENTS://127.0.0.1:0",
+    "listener.security.protocol.map": "BROKERS:PLAINTEXT,CLIENTS:PLAINTEXT",
+    "inter.broker.listener.name": "BROKERS",
+}
+
+
+def versions(wire: WireClient) -> None:
+    wire.call("ApiVersions", 0, ApiVersionsRequest(), ApiVersionsResponse)
+
+
+def test_a_broker_connects_although_there_are_too_many_connections():
+    with Broker(settings={**TWO_LISTENERS, "max.connections": 2}) as broker:
+        ports = {each.name: each.port for each in broker.node.server.endpoints}
+        of_clients = [WireClient(ports["CLIENTS"]) for _ in range(2)]
+        for wire in of_clients:
+            versions(wire)
+        with WireClient(ports["BROKERS"]) as of_broker:
+            versions(of_broker)
+            ended = 0
+            for wire in of_clients:
+                try:
+                    versions(wire)
+                except ConnectionError:
+                    ended += 1
+                wire.close()
+            assert ended == 1
+
+
+def test_a_listener_has_limits_of_its_own():
+    limits = {
+        "listener.name.clients.max.connections": 1,
+        "listener.name.clients.max.connection.creation.rate": 1000,
+    }
+    with Broker(settings={**TWO_LISTENERS, **limits}) as broker:
+        ports = {each.name: each.port for each in broker.node.server.endpoints}
+        config = broker.node.config
+        assert config.max_connections_by_listener == {"BROKERS": 2**31 - 1, "CLIENTS": 1}
+        assert config.max_connection_creation_rate_by_listener["CLIENTS"] == 1000
+        assert broker.node.server.rates.listeners["CLIENTS"].limit == 1000
+        with WireClient(ports["CLIENTS"]) as first, WireClient(ports["CLIENTS"]) as second:
+            versions(first)
+            second.send(second.frame("ApiVersions", 0, ApiVersionsRequest()))
+            with WireClient(ports["BROKERS"]) as other:
+                versions(other)
+            second.socket.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                second.socket.recv(1)
+            first.close()
+            second.socket.setblocking(True)
+            assert second.receive()
