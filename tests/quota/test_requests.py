@@ -233,6 +233,11 @@ def test_changes_of_partitions_are_limited(broker):
             answer = wire.call("CreateTopics", 7, create("w", 1), CreateTopicsResponse)
         assert answer.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
         assert answer.throttle_time_ms > 1_000_000
+        with WireClient(broker.port) as wire:
+            wire.metadata("automatic")
+        while broker.node.broker.topic_creation._in_flight:
+            pass
+        assert "automatic" not in broker.node.broker.metadata.image.topics.by_name
         more = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name="v", count=5, assignments=None)], timeout_ms=10_000
         )

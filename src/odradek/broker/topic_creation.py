@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from odradek.broker.context import RequestContext
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.config.broker_config import BrokerConfig
 from odradek.model.errors import ApiError, ErrorCode
@@ -39,15 +40,17 @@ class TopicCreation:
         self._config = config
         self._in_flight: dict[str, asyncio.Task[None]] = {}
 
-    def begin(self, names: Iterable[str]) -> None:
+    def begin(self, names: Iterable[str], client: RequestContext | None = None) -> None:
         """Begin to create the topics, unless their creation has already begun.
 
-        Names must be valid. A topic that exists is not changed.
+        Names must be valid. A topic that exists is not changed. If a client's request needs the
+        topics, `client` is the context of this request: the controller checks the client, and counts
+        the partitions for its quota.
         """
         room = IN_FLIGHT_MAX - len(self._in_flight)
         new = [name for name in dict.fromkeys(names) if name not in self._in_flight][:room]
         if new:
-            task = asyncio.get_running_loop().create_task(self._create(new))
+            task = asyncio.get_running_loop().create_task(self._create(new, client))
             self._in_flight.update(dict.fromkeys(new, task))
 
     async def create(self, name: str, timeout_ms: int) -> None:
@@ -57,12 +60,13 @@ class TopicCreation:
         if task is not None:
             await asyncio.wait((task,), timeout=timeout_ms / 1000)
 
-    async def _create(self, names: list[str]) -> None:
+    async def _create(self, names: list[str], client: RequestContext | None) -> None:
         request = CreateTopicsRequest(
             topics=[self._topic(name) for name in names], timeout_ms=TIMEOUT_MS
         )
+        context = None if client is None else _creation_by(client)
         try:
-            response = await self._controller.submit(None, request)
+            response = await self._controller.submit(context, request)
         except ApiError as error:
             log.warning("could not create %s: %s", ", ".join(names), error)
         else:
@@ -120,6 +124,13 @@ class TopicCreation:
         """Wait for the creations that are in progress."""
         if self._in_flight:
             await asyncio.wait(set(self._in_flight.values()))
+
+
+def _creation_by(client: RequestContext) -> RequestContext:
+    """Return the context of a CreateTopics request of the same client."""
+    key, version = CreateTopicsRequest.API_KEY, CreateTopicsRequest.VERSION_MAX
+    assert key is not None
+    return RequestContext(client.peer, key, version, 0, client.client_id, client.received_ms)
 
 
 def _topic(name: str, partitions: int, factor: int, settings: dict[str, str]) -> CreatableTopic:

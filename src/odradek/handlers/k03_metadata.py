@@ -184,7 +184,7 @@ def _by_name(
                 missing.append(name)
         found.append((topic, error))
     if missing and creates:
-        broker.topic_creation.begin(missing)
+        broker.topic_creation.begin(missing, context)
     return found
 
 
