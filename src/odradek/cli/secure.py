@@ -19,7 +19,7 @@ import click
 from odradek.cli.certificates import Authority, check_names, hosts_of, write_secret
 from odradek.cli.output import note, styled
 from odradek.config.authorizer import STANDARD_AUTHORIZER
-from odradek.config.jaas import PLAIN_LOGIN_MODULE
+from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE
 from odradek.model import uuids
 
 DAYS = 825
@@ -247,6 +247,10 @@ def _node_settings(files: _Files, node_id: int) -> dict[str, str]:
         "log.dirs": str(files.directory / f"data-{node_id}"),
         "inter.broker.listener.name": LISTENER,
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        # Apache Kafka needs a login module for each mechanism.
+        f"listener.name.{LISTENER.lower()}.scram-sha-512.sasl.jaas.config": (
+            f"{SCRAM_LOGIN_MODULE} required;"
+        ),
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(files.key(node_id)),
         "ssl.truststore.type": "PEM",
