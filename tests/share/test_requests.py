@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from compat.lab.wire_client import WireClient
+from tests.node.test_metrics import scrape
 from tests.share.member import Member, configure, errors, offsets, results
 
 from odradek.model.errors import ErrorCode
@@ -20,6 +21,7 @@ from odradek.wire.generated.metadata_request import MetadataRequest, MetadataReq
 from odradek.wire.generated.metadata_response import MetadataResponse
 
 SETTINGS = {
+    "group.share.assignment.interval.ms": "0",
     "group.share.min.record.lock.duration.ms": "1000",
     "share.coordinator.state.topic.num.partitions": "2",
     "share.coordinator.state.topic.replication.factor": "1",
@@ -29,7 +31,8 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(topics={"jobs": 2}, settings=SETTINGS) as started:
+    settings = {**SETTINGS, "odradek.metrics.port": "0"}
+    with Broker(topics={"jobs": 2}, settings=settings) as started:
         yield started
 
 
@@ -73,6 +76,27 @@ def test_records_are_acquired_acknowledged_and_delivered_again(client: WireClien
     assert other.acquired(0, max_wait_ms=30_000) == [(last, last, 2)]
     assert errors(other.acknowledge((last, last, [1]), epoch=-1)) == [0]
     assert member.fetch(epoch=1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_metrics_of_a_share_partition(broker: Broker, client: WireClient) -> None:
+    member = joined(client, "measured")
+    first = produced(client, 3)
+    while member.acquired(max_wait_ms=30_000)[-1][1] < first + 2:
+        pass
+    before = scrape(broker)
+    assert errors(member.acknowledge((first, first + 1, [1]))) == [0]
+    after = scrape(broker)
+    accepted = (
+        "kafka_server_sharegroupmetrics_recordacknowledgement_total",
+        frozenset({("ackType", "accept")}),
+    )
+    assert after[accepted] - before[accepted] == 2
+    of = {"group": "measured", "topic": "jobs", "partition": "0"}.items()
+    in_flight = ("kafka_server_sharepartitionmetrics_inflightmessagecount", frozenset(of))
+    start = ("odradek_share_partition_start_offset", frozenset(of))
+    assert (before[in_flight], after[in_flight], after[start]) == (3, 1, first + 2)
+    sessions = ("kafka_server_sharesessioncache_sharesessionscount", frozenset[tuple[str, str]]())
+    assert after[sessions] >= 1
 
 
 def produced(client: WireClient, count: int) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from odradek.env.event_loop import MeasuredSelector
-from odradek.node import controller_metrics, quota_metrics, replication_metrics
+from odradek.node import controller_metrics, quota_metrics, replication_metrics, share_metrics
 from odradek.node.metric_families import BrokerSources, Family, MetricSources, Sample, one
 from odradek.telemetry.request_metrics import RequestMetrics
 
@@ -46,6 +46,7 @@ def families(node: MetricSources) -> Iterator[Family]:
         _fetch_sessions,
         _cold_reads,
         _groups,
+        share_metrics.share_groups,
         _transactions,
         _cleaner,
         _client_telemetry,

@@ -330,6 +330,11 @@ class LocalSharePartition:
 
     # -- waiting requests -----------------------------------------------------------------------
 
+    @property
+    def waiting_count(self) -> int:
+        """Number of requests that wait."""
+        return len(self._waiters)
+
     def add_waiter(self, waiter: ShareWaiter) -> None:
         """Notify `waiter` when records may have become available, until `remove_waiter`."""
         self._waiters[waiter] = None

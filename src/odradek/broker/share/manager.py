@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
 from odradek.broker.cold_reads import ColdReads
@@ -69,8 +70,8 @@ class SharePartitionManager:
         self._connections: dict[Peer, dict[SessionKey, None]] = {}
         """The sessions that were opened on each connection."""
         self._tasks = Tasks(loop)
-        self.load_count = 0
-        """Number of share partitions that were loaded since the start (a metric)."""
+        self.acknowledged: Counter[int] = Counter()
+        """Number of acknowledged records by the type of acknowledgement (a metric)."""
         replicas.resignation_listeners.append(self.on_resigned)
 
     def __iter__(self) -> Iterator[LocalSharePartition]:
@@ -110,7 +111,6 @@ class SharePartitionManager:
         return local
 
     def _on_loaded(self, local: LocalSharePartition) -> None:
-        self.load_count += 1
         if local.load_error is not None:
             log.debug("a share partition of %s has failed: %s", local.group_id, local.load_error)
             self._remove(local)
@@ -177,12 +177,19 @@ class SharePartitionManager:
             stored = local.acknowledge(session.member_id, batches)
         except ApiError as error:
             return error
-        if stored is None:
-            return None
-        failure = await stored
-        if failure is not None:
+        failure = None if stored is None else await stored
+        if failure is None:
+            self._count(batches)
+        else:
             self.check_fenced(local, failure)
         return failure
+
+    def _count(self, batches: Sequence[AcknowledgementBatch]) -> None:
+        for first, last, types in batches:
+            if len(types) == 1:
+                self.acknowledged[types[0]] += last - first + 1
+            else:
+                self.acknowledged.update(types)
 
     def run(self, work: Coroutine[None, None, None]) -> None:
         """Start a task that ends when the node stops, at the latest."""

@@ -1,0 +1,66 @@
+"""The metrics of share groups (see `metrics`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek.core.share.states import ACCEPT, REJECT, RELEASE, RENEW
+from odradek.node.metric_families import BrokerSources, Family, Sample, one
+
+_TYPES = {ACCEPT: "accept", RELEASE: "release", REJECT: "reject", RENEW: "renew"}
+
+
+def share_groups(node: BrokerSources) -> Iterator[Family]:
+    """Yield the metrics of share sessions and share partitions."""
+    manager = node.broker.share_partitions
+    sessions = manager.sessions
+    prefix = "kafka_server_sharesessioncache"
+    yield Family(f"{prefix}_sharesessionscount", "gauge", "Share sessions.", one(len(sessions)))
+    yield Family(
+        f"{prefix}_sharepartitionscount", "gauge", "Partitions in share sessions.",
+        one(sessions.partition_count),
+    )  # fmt: skip
+    yield Family(
+        f"{prefix}_sharesessionevictions", "counter",
+        "Share sessions whose connection was closed.", one(sessions.evictions),
+    )  # fmt: skip
+    acknowledged = dict(manager.acknowledged)
+    yield Family(
+        "kafka_server_sharegroupmetrics_recordacknowledgement", "counter",
+        "Acknowledged records.",
+        [Sample({"ackType": name}, acknowledged.get(kind, 0)) for kind, name in _TYPES.items()],
+    )  # fmt: skip
+    found = [
+        (
+            {
+                "group": local.group_id,
+                "topic": local.partition.topic,
+                "partition": str(local.partition.index),
+            },
+            local,
+        )
+        for local in list(manager)
+    ]
+    prefix = "kafka_server_sharepartitionmetrics"
+    yield Family(
+        f"{prefix}_inflightmessagecount", "gauge", "Records in flight.",
+        [Sample(labels, each.machine.in_flight_count) for labels, each in found],
+    )  # fmt: skip
+    yield Family(
+        f"{prefix}_inflightbatchcount", "gauge", "Batches in flight.",
+        [Sample(labels, each.machine.batch_count) for labels, each in found],
+    )  # fmt: skip
+    yield Family(
+        f"{prefix}_acquisitionlocktimeout", "counter", "Records whose lock has expired.",
+        [Sample(labels, each.expired_count) for labels, each in found],
+    )  # fmt: skip
+    yield Family(
+        "odradek_share_partition_start_offset", "gauge",
+        "First offset of a share partition that is not complete.",
+        [Sample(labels, each.machine.start_offset) for labels, each in found],
+    )  # fmt: skip
+    yield Family(
+        "odradek_share_partition_waiting_fetches", "gauge",
+        "ShareFetch requests that wait for records of a share partition.",
+        [Sample(labels, each.waiting_count) for labels, each in found],
+    )  # fmt: skip
