@@ -44,8 +44,6 @@ from odradek.wire.generated.list_partition_reassignments_response import (
     ListPartitionReassignmentsResponse,
 )
 from odradek.wire.generated.metadata_response import MetadataResponse
-from odradek.wire.generated.unregister_broker_request import UnregisterBrokerRequest
-from odradek.wire.generated.unregister_broker_response import UnregisterBrokerResponse
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 ODRADEK, APACHE = "odradek", "apache"
@@ -352,19 +350,6 @@ class Cluster:
         request = DescribeQuorumRequest(topics=[topic])
         answer = self._ask(lambda c: c.call("DescribeQuorum", 1, request, DescribeQuorumResponse))
         return answer.topics[0].partitions[0].leader_id
-
-    def unregister(self, node_id: int) -> None:
-        """Remove a stopped broker from the cluster.
-
-        Raises:
-            BrokerFailed: the controller refuses.
-        """
-        request = UnregisterBrokerRequest(broker_id=node_id)
-        answer = self._ask(
-            lambda client: client.call("UnregisterBroker", 0, request, UnregisterBrokerResponse)
-        )
-        if answer.error_code:
-            raise BrokerFailed(f"broker {node_id} was not unregistered: {answer.error_message}")
 
     def wait_until_fenced(self, node_id: int) -> None:
         """Wait until a broker that has stopped is fenced.
