@@ -32,8 +32,8 @@ from odradek.core.share.session import (
 from odradek.handlers.handler import Handler
 from odradek.handlers.share import (
     Acknowledgements,
+    Acknowledging,
     PartitionErrors,
-    acknowledge,
     check_request,
     current_leader,
     read_batches,
@@ -76,21 +76,14 @@ async def _handle(
     is_final = request.share_session_epoch == FINAL_EPOCH
     wanted = [] if is_final else _rotated(list(session.partitions), request.share_session_epoch)
     errors = PartitionErrors(broker, context, [*wanted, *acknowledgements])
-    acknowledged = asyncio.ensure_future(
-        acknowledge(
-            broker,
-            key,
-            acknowledgements,
-            errors,
-            context.api_version,
-            is_renew=request.is_renew_ack,
-        )
+    acknowledging = Acknowledging(
+        broker, key, acknowledgements, errors, context.api_version, is_renew=request.is_renew_ack
     )
     results: Results = {}
     if not is_final and not request.is_renew_ack:
         results = await _fetch(broker, request, key, wanted, errors)
     told = _news(session, results, request.share_session_epoch)
-    for partition, outcome in (await acknowledged).items():
+    for partition, outcome in (await acknowledging.results()).items():
         result = told.get(partition)
         if result is None:
             result = told[partition] = PartitionData(partition_index=partition[1], records=b"")

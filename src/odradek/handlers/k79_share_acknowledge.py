@@ -18,8 +18,8 @@ from odradek.core.share.session import FINAL_EPOCH, INITIAL_EPOCH, SessionKey
 from odradek.handlers.handler import Handler
 from odradek.handlers.share import (
     Acknowledgements,
+    Acknowledging,
     PartitionErrors,
-    acknowledge,
     check_request,
     current_leader,
     read_batches,
@@ -56,9 +56,10 @@ async def _handle(
         for partition in topic.partitions
     }
     errors = PartitionErrors(broker, context, acknowledgements)
-    results = await acknowledge(
+    acknowledging = Acknowledging(
         broker, key, acknowledgements, errors, context.api_version, is_renew=request.is_renew_ack
     )
+    results = await acknowledging.results()
     if request.share_session_epoch == FINAL_EPOCH:
         broker.share_partitions.close_session(key)
     settings = broker.share_partitions.settings.of(key.group_id)

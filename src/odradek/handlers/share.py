@@ -108,40 +108,47 @@ def _is_valid(batches: Sequence[AcknowledgementBatch], type_max: int, may_renew:
     return True
 
 
-async def acknowledge(
-    broker: Broker,
-    session: SessionKey,
-    acknowledgements: Acknowledgements,
-    errors: PartitionErrors,
-    api_version: int,
-    *,
-    is_renew: bool,
-) -> dict[PartitionKey, Outcome]:
-    """Apply acknowledgements; return the result of each partition.
+class Acknowledging:
+    """The acknowledgements of a request. They are applied when the object is created."""
 
-    As in Kafka, a partition without batches has no result if no other partition has batches.
-    """
-    type_max = RENEW if api_version >= RENEW_VERSION else REJECT
-    results: dict[PartitionKey, Outcome] = {}
-    begun = {}
-    for key, batches in acknowledgements.items():
-        error = errors.of(key)
-        if error is not ErrorCode.UNKNOWN_TOPIC_ID and not _is_valid(batches, type_max, is_renew):
-            error = ErrorCode.INVALID_REQUEST
-        if error:
-            results[key] = Outcome(error)
-        elif batches:
-            begun[key] = asyncio.ensure_future(
-                broker.share_partitions.acknowledge(session, key, batches)
-            )
-    for key, result in begun.items():
-        failure = await result
-        results[key] = Outcome() if failure is None else Outcome(failure.code, failure.message)
-    if begun:
+    def __init__(
+        self,
+        broker: Broker,
+        session: SessionKey,
+        acknowledgements: Acknowledgements,
+        errors: PartitionErrors,
+        api_version: int,
+        *,
+        is_renew: bool,
+    ) -> None:
+        type_max = RENEW if api_version >= RENEW_VERSION else REJECT
+        self._results: dict[PartitionKey, Outcome] = {}
+        self._begun: dict[PartitionKey, asyncio.Future[ApiError | None] | ApiError | None] = {}
+        self._empty = [key for key, batches in acknowledgements.items() if not batches]
         for key, batches in acknowledgements.items():
-            if not batches:
+            error = errors.of(key)
+            if error is not ErrorCode.UNKNOWN_TOPIC_ID and not _is_valid(
+                batches, type_max, is_renew
+            ):
+                error = ErrorCode.INVALID_REQUEST
+            if error:
+                self._results[key] = Outcome(error)
+            elif batches:
+                self._begun[key] = broker.share_partitions.acknowledge(session, key, batches)
+
+    async def results(self) -> dict[PartitionKey, Outcome]:
+        """Return the result of each partition, when all are stored.
+
+        As in Kafka, a partition without batches has no result if no other partition has batches.
+        """
+        results = self._results
+        for key, begun in self._begun.items():
+            failure = await begun if isinstance(begun, asyncio.Future) else begun
+            results[key] = Outcome() if failure is None else Outcome(failure.code, failure.message)
+        if self._begun:
+            for key in self._empty:
                 results.setdefault(key, Outcome())
-    return results
+        return results
 
 
 def current_leader(

@@ -163,13 +163,17 @@ class SharePartitionManager:
 
     # -- acknowledgements -----------------------------------------------------------------------
 
-    async def acknowledge(
+    def acknowledge(
         self,
         session: SessionKey,
         key: PartitionKey,
         batches: Sequence[AcknowledgementBatch],
-    ) -> ApiError | None:
-        """Apply a member's acknowledgements; return the error, if there is one."""
+    ) -> asyncio.Future[ApiError | None] | ApiError | None:
+        """Apply a member's acknowledgements.
+
+        Return an error, None if nothing must be stored, or a future, which is done when the
+        acknowledgements are stored. The result of the future is the error, if there is one.
+        """
         local = self.find(session.group_id, key)
         if local is None:
             return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -177,12 +181,19 @@ class SharePartitionManager:
             stored = local.acknowledge(session.member_id, batches)
         except ApiError as error:
             return error
-        failure = None if stored is None else await stored
-        if failure is None:
+        if stored is None:
             self._count(batches)
-        else:
-            self.check_fenced(local, failure)
-        return failure
+            return None
+
+        def on_stored(done: asyncio.Future[ApiError | None]) -> None:
+            failure = None if done.cancelled() else done.result()
+            if failure is None:
+                self._count(batches)
+            else:
+                self.check_fenced(local, failure)
+
+        stored.add_done_callback(on_stored)
+        return stored
 
     def _count(self, batches: Sequence[AcknowledgementBatch]) -> None:
         for first, last, types in batches:
