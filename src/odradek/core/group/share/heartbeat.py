@@ -77,7 +77,8 @@ class ShareHeartbeat:
         before = self._member(group, request)
         after = _wish(before, request, requester)
         counts, group_epoch, is_same, has_changed = self._take(group, before, after, log)
-        target = self._targets.update(group, group_epoch, after, is_same, log)
+        names = request.subscribed_topic_names
+        target = self._targets.update(group, group_epoch, after, names, is_same, log)
         after = self._reconcile(group, after, target, has_changed, log)
         self.expect_heartbeat(group.group_id, after.member_id)
         response = ShareGroupHeartbeatResponse(

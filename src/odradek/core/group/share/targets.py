@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from odradek.core.coordinator.placement import java_hash
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.group.java_order import (
+    copied_capacity,
+    hash_order,
     java_hash_order,
     java_set_order,
     timeline_capacity,
@@ -36,17 +40,21 @@ class ShareTargets:
         group: ShareGroup,
         group_epoch: int,
         after: ShareMember,
+        names: Sequence[str] | None,
         is_homogeneous: bool,
         log: list[CoordinatorRecord],
     ) -> Target:
         """Return the target of the member `after`, which may be new.
+
+        `names` has the topics of the member in the order of its request; None if the request has no
+        topics. The order decides if candidates are equal, as in Apache Kafka.
 
         If the group's target assignment is outdated, compute it again and append the records to
         `log`.
         """
         if group.assignment_epoch >= group_epoch or not self._is_time(group):
             return group.assignment_epoch, group.target(after.member_id)
-        members = self._specs(group, after)
+        members = self._specs(group, after, names)
         wanted = set[bytes]().union(*(each.topic_ids for each in members.values()))
         counts = self._topics.partition_counts(wanted)
         states = group.state_partitions
@@ -74,7 +82,9 @@ class ShareTargets:
             return True
         return self._state.clock.now_ms() >= group.assignment_timestamp_ms + interval_ms
 
-    def _specs(self, group: ShareGroup, after: ShareMember) -> dict[str, MemberSpec]:
+    def _specs(
+        self, group: ShareGroup, after: ShareMember, names: Sequence[str] | None
+    ) -> dict[str, MemberSpec]:
         """Return all members, including `after`, in the order of Apache Kafka."""
         members = {**group.members, after.member_id: after}
         slots = group.member_slots
@@ -88,9 +98,14 @@ class ShareTargets:
                 found = known[names] = self._topics.ids_of(java_set_order(names))
             return found
 
-        return {
+        specs = {
             member_id: MemberSpec(
                 topic_ids(members[member_id].topic_names), group.target(member_id)
             )
             for member_id in java_hash_order(timeline_order(members, slots))
         }
+        if names is not None:
+            ordered = hash_order(dict.fromkeys(names), java_hash, copied_capacity(len(names)))
+            ids = self._topics.ids_of(ordered)
+            specs[after.member_id] = MemberSpec(ids, group.target(after.member_id))
+        return specs
