@@ -87,6 +87,7 @@ def for_nodes(key: int, version: int, **fields: Any) -> Row:
 PARTITION = [{"partition_index": 0}]
 NAMED = [{"name": "t", "partitions": PARTITION}]
 INDEXED = [{"name": "t", "partition_indexes": [0]}]
+SHARED = [{"topic_id": bytes(16), "partitions": [{"partition": 0}]}]
 ACL = {"resource_type": 2, "resource_name": "u", "principal": "User:z", "host": "*"}
 ROWS = [
     Row(
@@ -296,6 +297,47 @@ ROWS = [
     ),
     Row(69, 1, {"group_ids": ["g"]}, [group(DESCRIBE)], [OF_GROUP]),
     on_cluster(74, 1, CONFIGS, resource_types=[]),
+    Row(
+        76,
+        1,
+        {"group_id": "g", "member_id": "m", "subscribed_topic_names": ["t"]},
+        [group(READ), topic(DESCRIBE)],
+        [OF_GROUP, OF_TOPIC],
+    ),
+    Row(77, 1, {"group_ids": ["g"]}, [group(DESCRIBE)], [OF_GROUP]),
+    Row(78, 2, {"group_id": "g", "member_id": "m"}, [group(READ)], [OF_GROUP]),
+    Row(
+        79,
+        2,
+        {"group_id": "g", "member_id": "m", "share_session_epoch": 5},
+        [group(READ)],
+        [OF_GROUP],
+    ),
+    *(
+        on_cluster(key, 0, AclOperation.CLUSTER_ACTION, group_id="g", topics=SHARED)
+        for key in (83, 84, 85, 86, 87)
+    ),
+    Row(
+        90,
+        0,
+        {"groups": [{"group_id": "g", "topics": [{"topic_name": "t", "partitions": [0]}]}]},
+        [group(DESCRIBE), topic(DESCRIBE)],
+        [OF_GROUP, OF_TOPIC],
+    ),
+    Row(
+        91,
+        0,
+        {"group_id": "g", "topics": [{"topic_name": "t", "partitions": PARTITION}]},
+        [group(READ), topic(READ)],
+        [OF_GROUP],  # without the topic there is an error of the group, which is no share group
+    ),
+    Row(
+        92,
+        0,
+        {"group_id": "g", "topics": [{"topic_name": "t"}]},
+        [group(DELETE), topic(READ)],
+        [OF_GROUP],  # without the topic there is an error of the group, which is no share group
+    ),
     Row(75, 0, {"topics": [{"name": "t"}]}, [topic(DESCRIBE)], [OF_TOPIC]),
     for_nodes(1, 12, cluster_id="other"),
     for_nodes(52, 2, cluster_id="other"),
