@@ -197,7 +197,8 @@ def node(directory: Path, node_id: int, hosts: tuple[str, ...], days: int) -> No
     \b
     Examples:
       odradek secure node secured 1
-      odradek config set broker 1 listener.name.sasl_ssl.ssl.keystore.location=$PWD/secured/node-1.pem
+      key=listener.name.sasl_ssl.ssl.keystore.location
+      odradek config set broker 1 $key=$PWD/secured/node-1.pem
     """
     check_names(hosts)
     file = _Files(directory.absolute()).key(node_id)
