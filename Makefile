@@ -35,7 +35,7 @@ test: $(VENV)/.dev  ## the tests
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-cluster: $(VENV)/.dev  ## the tests of clusters of processes, and of simulated clusters
-	$(BIN)/python -m pytest -m cluster -n 2 $(ARGS)
+	$(BIN)/python -m pytest -m "cluster and not long" -n 2 $(ARGS)
 	$(BIN)/python -m tests.sim --cluster 30
 
 # A second environment that has the wheel, and everything else from the first one.

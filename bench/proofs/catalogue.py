@@ -129,6 +129,10 @@ LONG_TESTS = (
         _pytest("-m", "cluster", "tests/crash/test_cluster_faults.py"), "ODRADEK_CLUSTER_FAULTS",
     ),
     LongTest(
+        "migration", "nodes of Apache Kafka replaced by Odradek and back", 1,
+        _pytest("-m", "long", "tests/crash/test_migration.py"),
+    ),
+    LongTest(
         "cluster-simulation", "simulated runs of a cluster, each repeated with the same seed", 300,
         _module("tests.sim", "--cluster"), has_count_argument=True,
     ),

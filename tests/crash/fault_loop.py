@@ -35,10 +35,11 @@ class Report:
     """The sent and acknowledged records, the records that the consumer read, and all errors."""
 
     sent: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
-    acknowledged: list[dict[int, int]] = field(
+    acknowledged: list[dict[int, int | None]] = field(
         default_factory=lambda: [{} for _ in range(PARTITIONS)]
     )
-    """For each partition: number to offset."""
+    """For each partition: number to offset, or None if the leader no longer knows the offset of a
+    batch that was sent again (DUPLICATE_SEQUENCE_NUMBER)."""
     seen: list[dict[int, int]] = field(default_factory=lambda: [{} for _ in range(PARTITIONS)])
     """For each partition: offset to number, as read by the consumer."""
     errors: list[str] = field(default_factory=list)
@@ -252,7 +253,7 @@ class FaultLoop(abc.ABC):
                 text = f"{len(stored)} records stored, {len(expected)} sent, first wrong: {wrong}"
                 self.report.errors.append(f"{TOPIC}-{partition}: {text}")
             for number, offset in self.report.acknowledged[partition].items():
-                if stored.get(offset) != number:
+                if offset is not None and stored.get(offset) != number:
                     text = f"{number} was acknowledged at {offset}, where {stored.get(offset)} is"
                     self.report.errors.append(f"{TOPIC}-{partition}: {text}")
                     break

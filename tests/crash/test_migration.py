@@ -12,7 +12,7 @@ from compat.lab.toolchain import Missing
 from tests.crash.migration_loop import MigrationLoop
 from tests.support.run_seed import run_seed
 
-pytestmark = [pytest.mark.java, pytest.mark.cluster]
+pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.long]
 JOBS = Path(__file__).parent / "jobs"
 SMALL = ["-Xmx128m", "-XX:TieredStopAtLevel=1"]
 
