@@ -13,6 +13,8 @@ class Checks:
         self.leaders = {}
         self.committed = []
         """The entries that any node has reported as committed."""
+        self.commit_epochs = []
+        """For each committed entry: the epoch of the node that was the first to report it."""
 
     def require(self, holds, problem):
         if not holds:
@@ -23,9 +25,13 @@ class Checks:
             self.leaders.setdefault(epoch, node.id) == node.id,
             f"epoch {epoch} has the leaders {self.leaders[epoch]} and {node.id}",
         )
-        earlier = [each for each in self.committed if each.epoch < epoch]
-        has = node.log.prefix(len(earlier))
-        self.require(list(has) == earlier, f"the new leader {node.id} lacks what was committed")
+        # A paused candidate may learn that it has won when a later leader has already committed
+        # entries of an earlier epoch. It lacks these entries, and cannot commit anything.
+        earlier = sum(each < epoch for each in self.commit_epochs)
+        has = list(node.log.prefix(earlier))
+        self.require(
+            has == self.committed[:earlier], f"the new leader {node.id} lacks what was committed"
+        )
 
     def on_commit(self, node, offset):
         self.require(offset > node.committed, f"the high watermark of {node.id} goes back")
@@ -38,3 +44,4 @@ class Checks:
                 f"node {node.id} commits {entries[index]} at {index}, not {self.committed[index]}",
             )
         self.committed += entries[common:]
+        self.commit_epochs += [node.machine.epoch] * (len(entries) - common)
