@@ -6,8 +6,8 @@ is appended or, if the topic has `flush.messages=1`, as soon as it is flushed. I
 other replicas, `Leading` decides when records are committed. If it follows, it gets the high
 watermark from the leader (`replication/fetchers.py`).
 
-Consumers read only records below the high watermark, from the leader or from a follower (KIP-392). `when_acknowledged` delays the response to a
-producer according to its `acks`.
+Consumers read only records below the high watermark, from the leader or from a follower (KIP-392).
+`when_acknowledged` delays the response to a producer according to its `acks`.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ The channel sends the broker's own requests unchanged. It sends the requests tha
 forwards for clients in an Envelope (KIP-590). The leader of the quorum is the active controller;
 its address comes from the raft client. If there is no leader, the connection is lost, or the other
 node responds with NOT_CONTROLLER, the request is repeated after `retry_backoff_ms`, until its time
-is over. The same happens if another node becomes the active controller before the response. If the connection was lost, the controller may have processed the request already. Then the
-repetition of CreateTopics gets the error TOPIC_ALREADY_EXISTS. The classes of Apache Kafka are
+is over. The same happens if another node becomes the active controller before the response. If the
+connection was lost, the controller may have processed the request already. Then the repetition of
+CreateTopics gets the error TOPIC_ALREADY_EXISTS. The classes of Apache Kafka are
 NodeToControllerChannelManager and ForwardingManager.
 
 The requests on a connection are processed one after the other. So heartbeats use a channel of their
