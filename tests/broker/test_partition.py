@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.broker.support import Flushes, partition_of
+from tests.broker.support import LED_HERE, Flushes, partition_of
 from tests.log.support import batch
 
 from odradek.broker.coordinator.replicas import ReplicaPartition
 from odradek.broker.partition import ACKS_ALL
+from odradek.core.metadata.registrations import PartitionRegistration
 from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.builder import plain_batch
@@ -164,9 +165,22 @@ def test_the_high_watermark_only_advances_and_not_past_the_end_of_the_log(tmp_pa
     assert log.high_watermark == 3
 
 
+def _replicated(*isr: int) -> PartitionRegistration:
+    """A registration with two replicas, of which these are in sync."""
+    return LED_HERE._replace(replicas=(1, 2), directories=(bytes(16), bytes(16)), isr=isr)
+
+
+def test_a_partition_needs_no_more_replicas_than_it_has(tmp_path: Path):
+    """As in Apache Kafka from 3.7 on (`Partition.effectiveMinIsr`)."""
+    partition = partition_of(tmp_path, min_insync_replicas=2)
+    partition.append(batch(b"1"), ACKS_ALL)
+    ReplicaPartition(partition).append_records(0, [(b"key", b"value")])
+    assert partition.log.high_watermark == 2
+
+
 def test_coordinators_and_markers_need_enough_replicas_in_sync(tmp_path: Path):
     """As with acks=all: a coordinator's decision must survive the loss of this broker."""
-    partition = partition_of(tmp_path, min_insync_replicas=2)
+    partition = partition_of(tmp_path, registration=_replicated(1), min_insync_replicas=2)
     replica = ReplicaPartition(partition)
     ending = EndOfTransaction(True, 0)
     marker = end_of_transaction_batch(
@@ -181,9 +195,7 @@ def test_coordinators_and_markers_need_enough_replicas_in_sync(tmp_path: Path):
         with pytest.raises(ApiError, match="NOT_ENOUGH_REPLICAS"):
             write()
     assert partition.log.log_end_offset == 0
-    registration = partition.registration
-    replicas, directories = (1, 2), (bytes(16), bytes(16))
-    partition.update(registration._replace(replicas=replicas, directories=directories, isr=(1, 2)))
+    partition.update(_replicated(1, 2))
     for write in writes:
         write()
     assert partition.log.high_watermark == len(writes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from types import SimpleNamespace
 
 import pytest
 from tests.broker.replicating import TOPIC, Cluster, Node
@@ -12,7 +13,8 @@ from tests.log.test_power_loss import stored_batches
 
 from odradek.broker.context import RequestContext
 from odradek.broker.partition import ACKS_ALL
-from odradek.broker.replication import fetchers
+from odradek.broker.replication import fetchers, leading
+from odradek.broker.replication.replication import PartitionReplication
 from odradek.handlers import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
@@ -356,5 +358,66 @@ def test_a_throttled_follower_outside_the_isr_gets_no_records(tmp_path, role) ->
         throttle.set_limit(1 << 60)
         await cluster.until(lambda: 3 in machine.isr, "broker 3 has caught up")
         await equal(cluster)
+
+    run(tmp_path, scenario)
+
+
+def test_a_partition_that_cannot_be_checked_does_not_end_the_checks_of_the_others(caplog) -> None:
+    class Broken:
+        def tick(self) -> None:
+            raise RuntimeError("broken")
+
+    class Sound:
+        def __init__(self) -> None:
+            self.checks: asyncio.Queue[None] = asyncio.Queue()
+
+        def tick(self) -> None:
+            self.checks.put_nowait(None)
+
+    async def scenario() -> None:
+        sound = Sound()
+        context = SimpleNamespace(lag_time_max_ms=2, led={Broken(): None, sound: None})
+        fetchers = SimpleNamespace(close=lambda: None)
+        replication = PartitionReplication(context, fetchers, asyncio.get_running_loop())
+        for _ in range(2):
+            await sound.checks.get()
+        replication.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+    assert "a partition was not checked" in caplog.text
+
+
+def test_appends_that_are_not_committed_need_little_memory(tmp_path, monkeypatch) -> None:
+    """With acks=1 a producer may append for hours while the ISR is too small."""
+    monkeypatch.setattr(leading, "SIZES_MAX", 3)
+
+    class Waiter:
+        def __init__(self) -> None:
+            self.appended_bytes = 0
+
+        def on_committed(self, appended_bytes: int) -> None:
+            self.appended_bytes += appended_bytes
+
+        def expire(self) -> None:
+            raise AssertionError("nothing ends the wait")
+
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        await committed(leader, b"1")
+        for each in (2, 3):
+            await cluster.stop(each)
+        partition = leader.partition()
+        for _ in range(10):
+            partition.append(batch(b"2"), 1)
+            assert len(partition.leading._sizes) <= 3
+        waiter = Waiter()
+        partition.add_waiter(waiter)
+        cluster.restart(2)
+        await cluster.until(lambda: partition.log.high_watermark == 11, "all are committed")
+        assert waiter.appended_bytes > 1 << 40
+        before, size = waiter.appended_bytes, len(batch(b"3"))
+        await committed(leader, b"3")
+        assert waiter.appended_bytes == before + size
+        partition.remove_waiter(waiter)
 
     run(tmp_path, scenario)

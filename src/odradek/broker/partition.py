@@ -17,7 +17,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Final, Protocol
 
-from odradek.broker.replication.leading import LeaderContext, Leading
+from odradek.broker.replication.leading import ANY_BYTES, LeaderContext, Leading
 from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.group_commit import Flushed
 from odradek.log.partition_log import PartitionLog
@@ -32,8 +32,6 @@ Committed = Callable[[ApiError | None], None]
 None, or an error if the records may never become committed."""
 
 ACKS_ALL: Final = -1
-ANY_BYTES: Final = 1 << 62
-"""More bytes than any request waits for: the request is evaluated again."""
 _offset_of: Final = itemgetter(0)
 
 
@@ -56,6 +54,7 @@ class Partition:
         "_flushing_to",
         "_follower_waiters",
         "_isr_size",
+        "_lacks_replicas",
         "_leader_epoch",
         "_leading",
         "_node_id",
@@ -116,6 +115,7 @@ class Partition:
         self.is_leader = registration.leader == self._node_id
         self._leader_epoch = registration.leader_epoch
         self._isr_size = len(registration.isr)
+        self._lacks_replicas = self._isr_size < len(registration.replicas)
 
     def resign(self) -> None:
         """Stop leading: the replica is removed from this broker, or its disk has failed."""
@@ -227,7 +227,7 @@ class Partition:
             if leading is not None:
                 if leading.is_under_min_isr:
                     raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-            elif self._isr_size < log.config.min_insync_replicas:
+            elif self._lacks_replicas and self._isr_size < log.config.min_insync_replicas:
                 raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         info = log.appender.append_as_leader(
             records, self._leader_epoch, verification_guard=verification_guard
@@ -272,12 +272,14 @@ class Partition:
     def check_in_sync(self) -> None:
         """Raise an error if fewer replicas are in sync than `min.insync.replicas`.
 
+        If there are fewer replicas, all of them must be in sync.
+
         Raises:
             ApiError: NOT_ENOUGH_REPLICAS.
         """
         leading = self._leading
         if (
-            self._isr_size < self.log.config.min_insync_replicas
+            self._lacks_replicas and self._isr_size < self.log.config.min_insync_replicas
             if leading is None
             else leading.is_under_min_isr
         ):

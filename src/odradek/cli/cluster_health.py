@@ -72,7 +72,16 @@ class Facts:
         return [
             key
             for key, each in self.partitions()
-            if each.leader >= 0 and len(each.in_sync) < self.min_in_sync.get(key.topic, 1)
+            if each.leader >= 0
+            and len(each.in_sync) < min(len(each.replicas), self.min_in_sync.get(key.topic, 1))
+        ]
+
+    def with_few_replicas(self) -> list[TopicPartition]:
+        """Return the partitions with fewer replicas than `min.insync.replicas`."""
+        return [
+            key
+            for key, each in self.partitions()
+            if len(each.replicas) < self.min_in_sync.get(key.topic, 1)
         ]
 
     def under_replicated(self) -> list[TopicPartition]:
@@ -136,27 +145,23 @@ def _offline(facts: Facts) -> Iterator[Problem]:
 
 
 def _below_minimum(facts: Facts) -> Iterator[Problem]:
-    few: list[TopicPartition] = []
-    rest: list[TopicPartition] = []
-    for key in facts.below_minimum():
-        partition = facts.topics[key.topic].partitions[key.partition]
-        is_few = len(partition.replicas) < facts.min_in_sync[key.topic]
-        (few if is_few else rest).append(key)
-    if rest:
+    below = facts.below_minimum()
+    if below:
         yield Problem(
             Severity.BROKEN,
-            f"{plural(len(rest), 'partition')} with fewer in-sync replicas than "
+            f"{plural(len(below), 'partition')} with fewer in-sync replicas than "
             "min.insync.replicas: producers with acks=all get NOT_ENOUGH_REPLICAS",
             "Start the brokers that are missing.",
-            _texts(rest),
+            _texts(below),
         )
+    few = facts.with_few_replicas()
     if few:
         topic = few[0].topic
         most = len(facts.topics[topic].partitions[few[0].partition].replicas)
         yield Problem(
-            Severity.BROKEN,
+            Severity.NOTE,
             f"{plural(len(few), 'partition')} with fewer replicas than min.insync.replicas: "
-            "producers with acks=all get NOT_ENOUGH_REPLICAS",
+            "before Apache Kafka 3.7, producers with acks=all get NOT_ENOUGH_REPLICAS",
             f"odradek config set topic {topic} min.insync.replicas={most}",
             _texts(few),
         )

@@ -14,12 +14,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from odradek.core.metadata.registrations import PartitionRegistration
 from odradek.core.replica.effects import HighWatermark, IsrChange, LeaderEffect
 from odradek.core.replica.leader import BrokerOf, PartitionLeader
 from odradek.core.replica.throttle import ReplicationThrottle
 from odradek.log.partition_log import PartitionLog
+
+ANY_BYTES: Final = 1 << 62
+"""More bytes than any request waits for: the request is evaluated again."""
+SIZES_MAX = 10_000
+"""The number of appends above the high watermark whose sizes are kept. There are more if the ISR is
+smaller than `min.insync.replicas` and producers use acks=1: then the high watermark does not move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,7 @@ class Leading:
         "_sizes",
         "_stored_offset",
         "_topic_id",
+        "_uncounted_end",
         "machine",
         "throttled_topics",
     )
@@ -116,6 +124,8 @@ class Leading:
         self._moved = moved
         self._sizes: deque[tuple[int, int]] = deque()
         """The end offset and the size of each append above the high watermark."""
+        self._uncounted_end = -1
+        """The sizes of appends below this offset are unknown. Above the high watermark, or -1."""
         self._stored_offset = log.recovery_point
         """Records below this offset are flushed. Used only if the topic has `flush.messages=1`."""
         self.throttled_topics = context.throttle.topics
@@ -159,6 +169,9 @@ class Leading:
 
     def appended(self, appended_bytes: int) -> None:
         """Apply an append to the log."""
+        if len(self._sizes) >= SIZES_MAX:
+            self._sizes.clear()
+            self._uncounted_end = self._log.log_end_offset
         self._sizes.append((self._log.log_end_offset, appended_bytes))
         self.advance()
 
@@ -254,6 +267,10 @@ class Leading:
         sizes, total = self._sizes, 0
         while sizes and sizes[0][0] <= offset:
             total += sizes.popleft()[1]
+        if self._uncounted_end >= 0:
+            total = ANY_BYTES
+            if self._uncounted_end <= offset:
+                self._uncounted_end = -1
         return total
 
     def _altered(self, change: IsrChange, result: AlteredPartition | int) -> None:

@@ -8,11 +8,14 @@ for followers that lag, `TICK_PARTITIONS` in one iteration of the event loop.
 from __future__ import annotations
 
 import asyncio
+import logging
 from itertools import islice
 
 from odradek.broker.partition import Partition
 from odradek.broker.replication.fetchers import Fetchers
 from odradek.broker.replication.leading import LeaderContext, Leading
+
+log = logging.getLogger("odradek.replicas")
 
 TICK_PARTITIONS = 500
 
@@ -58,7 +61,10 @@ class PartitionReplication:
     def _tick_some(self, led: list[Leading]) -> None:
         for each in islice(led, TICK_PARTITIONS):
             if each in self._context.led:
-                each.tick()
+                try:
+                    each.tick()
+                except Exception:  # an error in one partition must not affect the others
+                    log.exception("a partition was not checked for followers that lag")
         left = led[TICK_PARTITIONS:]
         if left:
             self._timer = self._loop.call_soon(self._tick_some, left)
