@@ -180,7 +180,8 @@ class Cluster:
     def _publish(self, changes) -> None:
         partitions = {index: each for index, each in changes if index is not None}
         brokers = {each.id: each for index, each in changes if index is None}
-        changed = {TOPIC_ID: SimpleNamespace(partitions=partitions, image_before=True)}
+        before = SimpleNamespace(partitions={})
+        changed = {TOPIC_ID: SimpleNamespace(partitions=partitions, image_before=before)}
         delta = SimpleNamespace(
             topics=SimpleNamespace(deleted=(), changed=changed if partitions else {}),
             cluster=SimpleNamespace(brokers=SimpleNamespace(changed=brokers)),

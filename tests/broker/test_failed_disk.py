@@ -11,6 +11,11 @@ from compat.lab.wire_client import WireClient
 
 from odradek.testing import Broker
 from odradek.testing.files import UnsyncedFileSystem
+from odradek.wire.generated.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from odradek.wire.generated.create_partitions_response import CreatePartitionsResponse
 
 KAFKA_STORAGE_ERROR = 56
 
@@ -51,6 +56,14 @@ def stored(broker: Broker, topic: str) -> int:
         return len(wire.batches(topic, 0))
 
 
+def grow(broker: Broker, topic: str, count: int) -> None:
+    grown = CreatePartitionsTopic(name=topic, count=count, assignments=None)
+    request = CreatePartitionsRequest(topics=[grown], timeout_ms=60_000)
+    with WireClient(broker.port) as wire:
+        answer = wire.call("CreatePartitions", 3, request, CreatePartitionsResponse)
+    assert answer.results[0].error_code == 0
+
+
 def test_one_of_two_directories(disks: Disks, tmp_path: Path, caplog) -> None:
     settings = {"log.dirs": f"{tmp_path}/first,{tmp_path}/second"}
     topics = {f"topic-{number}": 1 for number in range(4)}
@@ -70,6 +83,8 @@ def test_one_of_two_directories(disks: Disks, tmp_path: Path, caplog) -> None:
         broker.create_topics({"new": 1})
         assert (tmp_path / "first" / "new-0").exists()
         assert produce(broker, "new") == 0
+        grow(broker, "new", 2)
+        assert (tmp_path / "first" / "new-1").exists()
     assert f"log directory {tmp_path}/second goes offline: could not append" in caplog.text
     assert "Traceback" not in caplog.text
     disks.broken = None

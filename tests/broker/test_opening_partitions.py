@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from compat.lab.wire_client import WireClient
@@ -72,3 +73,19 @@ def test_a_stop_does_not_wait_for_them(broker: Broker) -> None:
     broker.restart()
     with WireClient(broker.port) as client:
         assert len(client.end_offsets("many", 5 * COUNT)) == 5 * COUNT
+
+
+def test_a_topic_that_was_created_again_while_the_node_was_stopped(tmp_path: Path) -> None:
+    """The log of the former topic is put aside, and the new topic begins with an empty log."""
+    with Broker(topics={"topic": 1}, data=str(tmp_path)) as broker:
+        with WireClient(broker.port) as client:
+            assert client.produce_one("topic", b"of the former topic") == 0
+        broker.stop()
+        metadata = tmp_path / "topic-0" / "partition.metadata"
+        assert "topic_id: " in metadata.read_text()
+        metadata.write_text("version: 0\ntopic_id: 3Db5QLSqSZieL3rJBUUegA\n")
+        broker.start()
+        with WireClient(broker.port) as client:
+            assert client.produce_one("topic", b"of the new topic") == 0
+            assert client.end_offsets("topic", 1) == {0: 1}
+    assert len(list(tmp_path.glob("topic-0.*-stray"))) == 1

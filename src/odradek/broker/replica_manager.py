@@ -109,7 +109,8 @@ class ReplicaManager:
         self._replication: Replication | None = None
         self._report_directory: ReportDirectory | None = None
         self._to_open: deque[tuple[bytes, int, bool]] = deque()
-        """Replicas that `publish` has not opened yet: topic id, index, whether the topic is new."""
+        """Replicas that `publish` has not opened yet: topic id, index, and whether this broker gets
+        the replica for the first time."""
         self._all_open = asyncio.Event()
         self._all_open.set()
 
@@ -206,18 +207,27 @@ class ReplicaManager:
     def load(self, image: MetadataImage) -> None:
         """Open the replicas of this broker at the start of the node.
 
-        Logs of partitions that this broker should not have are renamed (stray logs).
+        Logs of partitions that this broker should not have are renamed (stray logs). For example, a
+        topic was deleted while the node was stopped, and perhaps created again.
         """
         self._image = image
+        for each in list(self.logs):
+            if self._is_stray(each):
+                log.warning("%s belongs to no partition of this broker, and is renamed", each.path)
+                self.logs.delete(each.topic_partition, is_stray=True)
         for topic in image.topics.by_id.values():
             for index, registration in topic.partitions.items():
                 if self.node_id in registration.replicas:
                     self._open(topic, index, registration)
-        for each in list(self.logs):
-            name = each.topic_partition
-            if name.partition not in self.by_name.get(name.topic, {}):
-                log.warning("%s belongs to no partition of this broker, and is renamed", each.path)
-                self.logs.delete(name, is_stray=True)
+
+    def _is_stray(self, partition_log: PartitionLog) -> bool:
+        """Whether a log belongs to no partition of this broker. Old logs have no topic id."""
+        name, index = partition_log.topic_partition
+        topic = self._image.topics.by_name.get(name)
+        registration = None if topic is None else topic.partitions.get(index)
+        if topic is None or registration is None or self.node_id not in registration.replicas:
+            return True
+        return partition_log.topic_id not in (None, topic.id)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Apply a metadata change to the replicas of this broker."""
@@ -234,15 +244,20 @@ class ReplicaManager:
             self._open_some()
 
     def _change_topic(self, topic: TopicImage, delta: TopicDelta) -> None:
+        partitions_before = {} if delta.image_before is None else delta.image_before.partitions
         for index, registration in delta.partitions.items():
             here = self.node_id in registration.replicas
             known = self.by_id.get(topic.id, {}).get(index)
             if known is None and here:
-                self._to_open.append((topic.id, index, delta.image_before is None))
+                before = partitions_before.get(index)
+                is_new = before is None or self.node_id not in before.replicas
+                self._to_open.append((topic.id, index, is_new))
             elif known is not None and here:
                 self._update(known, registration)
             elif known is not None:
                 self._drop(known, delete=True)
+            else:
+                self._offline.pop((topic.name, index), None)
 
     def _open(
         self,
