@@ -52,9 +52,10 @@ from .test_topic_decisions import topic
 class Asker:
     """Calls handlers as for a client, and checks that the response can be encoded."""
 
-    def __init__(self, broker, peer):
+    def __init__(self, broker, peer, is_controller=False):
         self.broker = broker
         self.peer = peer
+        self.is_controller = is_controller
 
     async def ask(self, handler, request, version=None):
         version = handler.HANDLER.versions[1] if version is None else version
@@ -62,7 +63,10 @@ class Asker:
         request = type(request).decode(request.encode(version), version)
         context = RequestContext(self.peer, request.API_KEY, version, 1, "test", 0)
         try:
-            answer = handler.HANDLER.handle(self.broker, context, request)
+            function = handler.HANDLER.handle
+            if self.is_controller:
+                function = handler.HANDLER.controller
+            answer = function(self.broker, context, request)
             if asyncio.iscoroutine(answer):
                 answer = await answer
         except ApiError as error:
@@ -79,7 +83,7 @@ class Asker:
 
 
 @contextlib.asynccontextmanager
-async def asking(path, listener="PLAINTEXT", **settings):
+async def asking(path, listener="PLAINTEXT", is_controller=False, **settings):
     async with running(path, **settings) as node:
         overrides = {name.replace("_", "."): value for name, value in settings.items()}
         config = DynamicConfig(load({}, {"log.dirs": str(path), **overrides}).config)
@@ -94,10 +98,13 @@ async def asking(path, listener="PLAINTEXT", **settings):
             cluster_id=CLUSTER_ID,
             metadata=node.cache,
             controller=node.channel,
+            decisions=node.channel,
+            lifecycle=node.lifecycle,
             authorizer=None,
         )
         broker.topic_creation = TopicCreation(node.channel, lambda: broker.config)
-        yield Asker(broker, Peer("10.0.0.9", 50000, listener, "10.0.0.1", 19092))
+        peer = Peer("10.0.0.9", 50000, listener, "10.0.0.1", 19092)
+        yield Asker(broker, peer, is_controller)
         await broker.topic_creation.close()
 
 

@@ -68,6 +68,20 @@ def test_an_unclean_leader_is_elected():
     assert (state.leader, state.isr, state.leader_recovery_state) == (1, (1,), RECOVERING)
 
 
+def test_the_only_replica_is_on_a_fenced_broker():
+    """The leader stays, because no other broker can lead. In Apache Kafka there is no leader."""
+    controller = cluster()
+    create(controller, topic("b", assignments={0: [1]}))
+    controller.heartbeat(1, fence=True)
+    for kind, error in (
+        (PREFERRED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (UNCLEAN, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    ):
+        assert elect(controller, kind, [("b", [0])]) == {("b", 0): error}
+    controller.heartbeat(1)
+    assert elect(controller, PREFERRED, [("b", [0])]) == {("b", 0): ErrorCode.ELECTION_NOT_NEEDED}
+
+
 def test_elections_of_what_does_not_exist():
     controller = cluster()
     found = elect(controller, PREFERRED, [("a", [9]), ("none", [0])])

@@ -12,6 +12,7 @@ from odradek.broker.controller.controller import Controller as ControllerParts
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.metadata.cache import MetadataCache
+from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.metadata.publisher import Publishers
 from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
@@ -117,6 +118,7 @@ class Controller:
             decisions=self.controller,
             quorum=QuorumRequests(self.raft, CLUSTER_ID),
             metadata=cache,
+            dynamic=DynamicConfig(config),
             supported_features=FEATURES,
             kraft_version=lambda: self.raft.settings.kraft_version,
             served_versions=controller_versions(),

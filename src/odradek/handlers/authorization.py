@@ -63,7 +63,7 @@ def permits(
 
 
 def require(
-    broker: Broker,
+    node: Broker | Controller,
     context: RequestContext,
     operation: AclOperation,
     resource_type: AclResourceType,
@@ -74,7 +74,7 @@ def require(
     Raises:
         ApiError: the error for resources of this type, such as TOPIC_AUTHORIZATION_FAILED.
     """
-    if not permits(broker, context, operation, resource_type, name):
+    if not permits(node, context, operation, resource_type, name):
         raise ApiError(_FAILURES[resource_type])
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from odradek.broker.broker import Broker
+from odradek.broker.controller.controller import Controller
 from odradek.model.errors import ApiError, ErrorCode
 
 Resource = TypeVar("Resource")
@@ -31,14 +32,14 @@ async def answers_in_order(
     return [next(decided) if answer is None else answer for answer in answers]
 
 
-def check_own_id(broker: Broker, name: str) -> None:
-    """Raise an error if the resource `name` is not the id of this broker.
+def check_own_id(node: Broker | Controller, name: str) -> None:
+    """Raise an error if the resource `name` is not the id of this node.
 
     Raises:
         ApiError: INVALID_REQUEST.
     """
-    if name != str(broker.node_id):
+    if name != str(node.node_id):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.node_id}, but received {name}",
+            f"Unexpected broker id, expected {node.node_id}, but received {name}",
         )

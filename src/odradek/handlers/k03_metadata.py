@@ -7,8 +7,9 @@
   INVALID_TOPIC_EXCEPTION.
 - From version 12 on topics may be named by id. If one topic has an id, topics without an id are
   ignored. The result of an unknown id has the error UNKNOWN_TOPIC_ID and no name.
-- A partition without a leader gets the error LEADER_NOT_AVAILABLE. If the leader lacks the client's
-  listener, the error is LISTENER_NOT_FOUND (before version 6: LEADER_NOT_AVAILABLE).
+- A partition without a leader, or whose leader is fenced, gets the error LEADER_NOT_AVAILABLE. If
+  the leader lacks the client's listener, the error is LISTENER_NOT_FOUND (before version 6:
+  LEADER_NOT_AVAILABLE).
 - In version 0 replicas whose broker lacks the listener are omitted, and their partitions get the
   error REPLICA_NOT_AVAILABLE.
 - The controller id is the id of an active broker, because every broker forwards requests to the
@@ -219,9 +220,9 @@ def _partition(
         replicas, isr = view.reachable(replicas), view.reachable(isr)
         if len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
             error = ErrorCode.REPLICA_NOT_AVAILABLE
-    if view.address(leader) is None:
+    if not view.serves(leader):
         error = ErrorCode.LEADER_NOT_AVAILABLE
-        if view.is_registered(leader) and version >= LISTENER_NOT_FOUND_VERSION:
+        if view.is_alive(leader) and version >= LISTENER_NOT_FOUND_VERSION:
             error = ErrorCode.LISTENER_NOT_FOUND
         leader = NO_LEADER
     return MetadataResponsePartition(

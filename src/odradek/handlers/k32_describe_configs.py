@@ -5,6 +5,7 @@
 - The id of another broker gets the error INVALID_REQUEST. Clients send a request to each broker for
   its own settings.
 - Synonyms and documentation are returned only if requested. Sensitive values are never returned.
+- A controller listener returns the settings and the loggers of the controller (KIP-919).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from odradek.broker import loggers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.broker.controller.controller import Controller
 from odradek.config.definition import SettingType
 from odradek.config.describe import (
     Described,
@@ -39,16 +41,16 @@ from odradek.wire.generated.describe_configs_response import (
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+    node: Broker | Controller, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     """Return one result per resource."""
     return DescribeConfigsResponse(
-        results=[_result(broker, context, each, request) for each in request.resources]
+        results=[_result(node, context, each, request) for each in request.resources]
     )
 
 
 def _result(
-    broker: Broker,
+    node: Broker | Controller,
     context: RequestContext,
     resource: DescribeConfigsResource,
     request: DescribeConfigsRequest,
@@ -59,8 +61,8 @@ def _result(
         error_message=None,
     )
     try:
-        _authorize(broker, context, resource)
-        described = _describe(broker, resource)
+        _authorize(node, context, resource)
+        described = _describe(node, resource)
     except ApiError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
@@ -68,7 +70,9 @@ def _result(
     return result
 
 
-def _authorize(broker: Broker, context: RequestContext, resource: DescribeConfigsResource) -> None:
+def _authorize(
+    node: Broker | Controller, context: RequestContext, resource: DescribeConfigsResource
+) -> None:
     """Check that the client may see the settings of a resource.
 
     Raises:
@@ -77,51 +81,51 @@ def _authorize(broker: Broker, context: RequestContext, resource: DescribeConfig
     operation, name = AclOperation.DESCRIBE_CONFIGS, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
-            require(broker, context, operation, TOPIC, name)
+            require(node, context, operation, TOPIC, name)
         case ResourceType.GROUP:
-            require(broker, context, operation, GROUP, name)
+            require(node, context, operation, GROUP, name)
         case _:
-            require_cluster(broker, context, operation)
+            require_cluster(node, context, operation)
 
 
-def _describe(broker: Broker, resource: DescribeConfigsResource) -> list[Described]:
+def _describe(node: Broker | Controller, resource: DescribeConfigsResource) -> list[Described]:
     name, keys = resource.resource_name, resource.configuration_keys
-    configs = broker.metadata.image.configs
+    configs = node.metadata.image.configs
     match resource.resource_type:
         case ResourceType.TOPIC:
-            _check_topic(broker, name)
-            return describe_topic(configs.of(ResourceType.TOPIC, name), broker.config, keys)
+            _check_topic(node, name)
+            return describe_topic(configs.of(ResourceType.TOPIC, name), node.config, keys)
         case ResourceType.BROKER if not name:
-            return describe_cluster_default(broker.config, keys)
+            return describe_cluster_default(node.config, keys)
         case ResourceType.BROKER:
-            _check_own_id(broker, name, "or empty string, ")
-            return describe_broker(broker.config, keys)
+            _check_own_id(node, name, "or empty string, ")
+            return describe_broker(node.config, keys)
         case ResourceType.BROKER_LOGGER:
-            _check_own_id(broker, name, "")
+            _check_own_id(node, name, "")
             return _describe_loggers(keys)
         case ResourceType.CLIENT_METRICS:
             _check_named(name, "Client metrics subscription")
             return describe_client_metrics(configs.of(ResourceType.CLIENT_METRICS, name), keys)
         case ResourceType.GROUP:
             _check_named(name, "Group")
-            return describe_group(configs.of(ResourceType.GROUP, name), broker.config, keys)
+            return describe_group(configs.of(ResourceType.GROUP, name), node.config, keys)
         case unknown:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {unknown}")
 
 
-def _check_topic(broker: Broker, name: str) -> None:
+def _check_topic(node: Broker | Controller, name: str) -> None:
     problem = name_problem(name)
     if problem is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-    if name not in broker.metadata.image.topics.by_name:
+    if name not in node.metadata.image.topics.by_name:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic named {name}")
 
 
-def _check_own_id(broker: Broker, name: str, otherwise: str) -> None:
-    if name != str(broker.node_id):
+def _check_own_id(node: Broker | Controller, name: str, otherwise: str) -> None:
+    if name != str(node.node_id):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.node_id} {otherwise}but received {name}",
+            f"Unexpected broker id, expected {node.node_id} {otherwise}but received {name}",
         )
 
 
@@ -165,4 +169,4 @@ def _setting(each: Described, request: DescribeConfigsRequest) -> DescribeConfig
     return result
 
 
-HANDLER = Handler(request=DescribeConfigsRequest, versions=(1, 4), handle=handle)
+HANDLER = Handler(request=DescribeConfigsRequest, versions=(1, 4), handle=handle, controller=handle)

@@ -5,20 +5,22 @@
   resource twice, the error is INVALID_REQUEST.
 - The settings of a broker can be changed only by a request to this broker. An empty broker name
   means all brokers.
-- This broker changes the levels of its loggers immediately. The new levels last until the node
-  stops. The controller changes all other resources.
+- A node changes the levels of its loggers immediately. The new levels last until the node stops.
+  The active controller changes all other resources.
+- A controller that is not active changes its loggers, too (KIP-919).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from odradek.broker import loggers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
+from odradek.broker.controller.controller import Controller
 from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.config_resources import answers_in_order, check_own_id
-from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
@@ -38,8 +40,38 @@ async def handle(
     """Change loggers of this broker; forward all other resources to the controller."""
 
     def here(resource: AlterConfigsResource) -> AlterConfigsResourceResponse | None:
-        outcome = _alter_here(broker, context, resource, request)
-        return None if outcome is None else _response(resource, outcome)
+        try:
+            if resource.resource_type == ResourceType.BROKER and resource.resource_name:
+                check_own_id(broker, resource.resource_name)
+        except ApiError as error:
+            return _response(resource, error)
+        return _alter_loggers(
+            broker, context, resource, request, operation=AclOperation.ALTER_CONFIGS
+        )
+
+    return await _alter(context, request, here, broker.controller.submit)
+
+
+async def handle_on_controller(
+    controller: Controller, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Change loggers of this controller; the active controller decides on all other resources."""
+
+    def here(resource: AlterConfigsResource) -> AlterConfigsResourceResponse | None:
+        return _alter_loggers(
+            controller, context, resource, request, operation=AclOperation.CLUSTER_ACTION
+        )
+
+    return await _alter(context, request, here, controller.decisions.submit)
+
+
+async def _alter(
+    context: RequestContext,
+    request: IncrementalAlterConfigsRequest,
+    here: Callable[[AlterConfigsResource], AlterConfigsResourceResponse | None],
+    submit: Callable[[RequestContext, Any], Awaitable[Any]],
+) -> IncrementalAlterConfigsResponse:
+    """Change what `here` changes, and submit the other resources to the active controller."""
 
     async def by_controller(
         left: list[AlterConfigsResource],
@@ -47,7 +79,7 @@ async def handle(
         forwarded = IncrementalAlterConfigsRequest(
             resources=left, validate_only=request.validate_only
         )
-        answer: IncrementalAlterConfigsResponse = await broker.controller.submit(context, forwarded)
+        answer: IncrementalAlterConfigsResponse = await submit(context, forwarded)
         return answer.responses
 
     return IncrementalAlterConfigsResponse(
@@ -58,27 +90,27 @@ async def handle(
 _DONE = ApiError(ErrorCode.NONE)
 
 
-def _alter_here(
-    broker: Broker,
+def _alter_loggers(
+    node: Broker | Controller,
     context: RequestContext,
     resource: AlterConfigsResource,
     request: IncrementalAlterConfigsRequest,
-) -> ApiError | None:
-    """Return the result, or None if the controller must change the resource."""
+    *,
+    operation: AclOperation,
+) -> AlterConfigsResourceResponse | None:
+    """Change loggers; the client needs `operation`. Return None if the resource is another one."""
+    if resource.resource_type != ResourceType.BROKER_LOGGER:
+        return None
     try:
-        if resource.resource_type == ResourceType.BROKER and resource.resource_name:
-            check_own_id(broker, resource.resource_name)
-        if resource.resource_type != ResourceType.BROKER_LOGGER:
-            return None
-        require_cluster(broker, context, AclOperation.ALTER_CONFIGS)
-        check_own_id(broker, resource.resource_name)
+        require_cluster(node, context, operation)
+        check_own_id(node, resource.resource_name)
         same = [each for each in request.resources if _name(each) == _name(resource)]
         if len(same) > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         loggers.alter(resource.configs, request.validate_only)
     except ApiError as error:
-        return error
-    return _DONE
+        return _response(resource, error)
+    return _response(resource, _DONE)
 
 
 def _name(resource: AlterConfigsResource) -> tuple[int, str]:
@@ -98,6 +130,6 @@ HANDLER = Handler(
     request=IncrementalAlterConfigsRequest,
     versions=(0, 1),
     handle=handle,
-    controller=decide,
+    controller=handle_on_controller,
     forwarded=True,
 )

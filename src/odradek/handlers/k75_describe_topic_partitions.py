@@ -123,7 +123,7 @@ def _topic(
 def _partition(
     view: ListenerView, index: int, partition: PartitionRegistration
 ) -> DescribeTopicPartitionsResponsePartition:
-    has_leader = view.address(partition.leader) is not None
+    has_leader = view.serves(partition.leader)
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
         leader_id=partition.leader if has_leader else NO_LEADER,

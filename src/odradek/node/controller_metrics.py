@@ -114,18 +114,18 @@ def controller(node: MetricSources) -> Iterator[Family]:
         return
     image = node.metadata.cache.image
     brokers = image.cluster.brokers.values()
-    alive = sum(not broker.fenced for broker in brokers)
+    alive = {broker.id for broker in brokers if not broker.fenced}
     partitions = [p for topic in image.topics.by_id.values() for p in topic.partitions.values()]
     prefix = "kafka_controller_kafkacontroller"
     gauges = (
         ("activecontrollercount", "1 if this node is the active controller, otherwise 0.",
          int(parts.controller.is_active)),
-        ("activebrokercount", "Registered brokers that are not fenced.", alive),
-        ("fencedbrokercount", "Registered brokers that are fenced.", len(brokers) - alive),
+        ("activebrokercount", "Registered brokers that are not fenced.", len(alive)),
+        ("fencedbrokercount", "Registered brokers that are fenced.", len(brokers) - len(alive)),
         ("globaltopiccount", "Topics of the cluster.", len(image.topics.by_id)),
         ("globalpartitioncount", "Partitions of the cluster.", len(partitions)),
-        ("offlinepartitionscount", "Partitions without a leader.",
-         sum(p.leader < 0 for p in partitions)),
+        ("offlinepartitionscount", "Partitions without a leader that is alive.",
+         sum(p.leader not in alive for p in partitions)),
         ("preferredreplicaimbalancecount", "Partitions whose leader is not the first replica.",
          sum(p.leader != p.preferred_leader for p in partitions)),
         ("lastcommittedrecordoffset", "Offset of the last committed metadata record.",

@@ -13,6 +13,7 @@ from odradek.broker.controller.member_channel import MemberControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.controller.registration import ControllerRegistration
 from odradek.broker.metadata.cache import MetadataCache
+from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.config.broker_config import BrokerConfig
@@ -86,6 +87,7 @@ class ControllerRole:
             decisions=self.controller,
             quorum=QuorumRequests(metadata.raft, identity.cluster_id),
             metadata=metadata.cache,
+            dynamic=DynamicConfig(config),
             supported_features=SUPPORTED_FEATURES,
             kraft_version=lambda: metadata.raft.settings.kraft_version,
             served_versions=controller_versions(),

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from odradek.broker.authorizer import Authorizer
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.metadata.cache import MetadataCache
+from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.raft.quorum_requests import QuorumRequests
+from odradek.config.broker_config import BrokerConfig
 
 
 @dataclass(slots=True)
@@ -20,6 +22,7 @@ class Controller:
     decisions: QuorumController
     quorum: QuorumRequests
     metadata: MetadataCache
+    dynamic: DynamicConfig
     supported_features: Mapping[str, tuple[int, int]]
     """The lowest and the highest level of each feature that this software supports."""
     kraft_version: Callable[[], int]
@@ -28,3 +31,13 @@ class Controller:
     """The APIs of controller listeners (API key, lowest version, highest version)."""
     authorizer: Authorizer | None = None
     """Checks what clients may do. None if `authorizer.class.name` is empty."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The configuration of this node, with the dynamic settings in the metadata."""
+        return self.dynamic.of(self.metadata.image)
+
+    @property
+    def node_id(self) -> int:
+        """The id of this node."""
+        return self.dynamic.base.node_id

@@ -60,9 +60,17 @@ class ListenerView:
         """
         return self._addresses.get(broker_id)
 
-    def is_registered(self, broker_id: int) -> bool:
-        """Whether the broker is registered, with or without the listener."""
-        return broker_id in self._brokers
+    def serves(self, broker_id: int) -> bool:
+        """Whether a broker is alive and has the listener.
+
+        A fenced broker keeps the partitions that have no other replica, but serves no clients.
+        """
+        return broker_id in self._online
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether a broker is registered and not fenced, with or without the listener."""
+        broker = self._brokers.get(broker_id)
+        return broker is not None and not broker.fenced
 
     def brokers(self, with_fenced: bool = False) -> Iterator[tuple[BrokerRegistration, Address]]:
         """Yield the brokers that have the listener. `with_fenced` includes fenced brokers."""

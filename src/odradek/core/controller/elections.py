@@ -18,6 +18,10 @@ from odradek.wire.primitives import Message
 
 PREFERRED = 0
 UNCLEAN = 1
+_NOT_AVAILABLE = {
+    PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
 
 
 def elect_leaders(
@@ -72,6 +76,10 @@ def _elect(state: ControllerState, name: str, index: int, election_type: int) ->
         what = f"topic as {name}" if topic is None else f"partition as {name}-{index}"
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {what}")
     is_preferred = election_type == PREFERRED
+    not_available = _NOT_AVAILABLE[election_type]
+    leader = state.image.cluster.brokers.get(partition.leader)
+    if partition.leader != NO_LEADER and (leader is None or leader.fenced):
+        raise ApiError(not_available)  # the leader keeps the partition, which has no other replica
     if is_preferred:
         is_settled = partition.leader == partition.preferred_leader
     else:
@@ -81,9 +89,5 @@ def _elect(state: ControllerState, name: str, index: int, election_type: int) ->
     election = Election.PREFERRED if is_preferred else Election.UNCLEAN
     record = PartitionChange(state, name, topic.id, index, partition, election=election).record()
     if record is None:
-        raise ApiError(
-            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-            if is_preferred
-            else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-        )
+        raise ApiError(not_available)
     return record
