@@ -15,6 +15,7 @@ from compat.lab.wire_client import WireClient, request_frame
 from odradek.broker.context import RequestContext
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.testing import Broker
+from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.generated.metadata_request import MetadataRequest
 
 METADATA = 3
@@ -61,3 +62,29 @@ def test_a_request_that_fails_after_its_client_has_disconnected_leaves_no_traceb
             time.sleep(0.01)
         gc.collect()
     assert caplog.text == ""
+
+
+def test_a_fetch_that_fails_while_it_waits_gets_an_error(monkeypatch, caplog) -> None:
+    """It is evaluated again after an append, which other code has begun."""
+
+    def defect(*_: Any) -> None:
+        raise RuntimeError("a defect")
+
+    with Broker(topics={"one": 1}) as broker, WireClient(broker.port) as producer:
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = FetchRequest(
+            max_wait_ms=60_000,
+            min_bytes=1,
+            topics=[FetchTopic(topic="one", partitions=[wanted])],
+        )
+        partition = broker.node.broker.replicas.find("one", 0)
+        with socket.create_connection(("127.0.0.1", broker.port)) as client:
+            client.sendall(request_frame("Fetch", 12, request, 1))
+            while not partition._waiters:
+                time.sleep(0.01)
+            (fetch,) = partition._waiters
+            monkeypatch.setattr(fetch, "_evaluate", defect)
+            producer.produce_one("one", b"value")
+            assert client.recv(4) != b""
+        assert not partition._waiters
+    assert "Fetch failed" in caplog.text

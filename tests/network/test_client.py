@@ -16,6 +16,7 @@ from odradek.network.client_machine import (
     ClientClosed,
     ClientSettings,
     ConnectionLost,
+    NotConnected,
     RequestTimedOut,
 )
 from odradek.network.connection import Connection
@@ -192,5 +193,17 @@ def test_closing_fails_what_is_under_way():
             for each in (call, early, client.call(Node.ECHO, 1, [b"z"], TIMEOUT_MS)):
                 with pytest.raises(ClientClosed):
                     await each
+
+    run(scenario())
+
+
+def test_a_host_name_that_is_none_fails_requests_as_other_names_do():
+    async def scenario():
+        settings = ClientSettings(fails_fast=True)
+        client = NodeClient(SocketNetwork(), "a" * 64, 1, os.urandom, settings)
+        for _ in range(2):
+            with pytest.raises(NotConnected):
+                await client.call(Node.ECHO, 1, [b"x"], TIMEOUT_MS)
+        client.close()
 
     run(scenario())

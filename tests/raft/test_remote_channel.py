@@ -203,3 +203,35 @@ async def test_a_request_that_is_not_answered_goes_to_the_next_controller(tmp_pa
         assert answer.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
         channel.close()
     server.close()
+
+
+@run
+async def test_a_node_that_is_the_controller_again_gets_a_new_connection(tmp_path):
+    """The client that was closed because another node was the controller is not used again."""
+    connected = []
+    again = asyncio.Event()
+
+    async def hang(reader, writer):
+        connected.append(writer)
+        if len(connected) > 1:
+            again.set()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    first = Destination(8, "127.0.0.1", server.sockets[0].getsockname()[1])
+    other = Destination(9, "127.0.0.1", 1)
+    found = [first]
+    channel = channel_to(lambda: found[0] if len(found) == 1 else found.pop(0))
+    pending = asyncio.create_task(channel.submit(None, create("a")))
+    while not connected:
+        await asyncio.sleep(0.01)
+    found[:] = [other, first]
+    await again.wait()
+    pending.cancel()
+    await asyncio.wait((pending,))
+    channel.close()
+    for each in connected:
+        each.close()
+        await each.wait_closed()
+    server.close()

@@ -58,19 +58,35 @@ class DelayedFetch:
 
     def try_complete(self) -> None:
         """Send the response if there is enough data."""
-        if not self.future.done():
+        if self.future.done():
+            return
+        try:
             result = self._evaluate(False)
-            if isinstance(result, int):
-                self._missing_bytes = result
-            else:
-                self._complete(result)
+        except Exception as error:  # noqa: BLE001  the request fails, and must not wait for ever
+            self._fail(error)
+            return
+        if isinstance(result, int):
+            self._missing_bytes = result
+        else:
+            self._complete(result)
 
     def expire(self) -> None:
         """Send the response with the available data."""
-        if not self.future.done():
+        if self.future.done():
+            return
+        try:
             result = self._evaluate(True)
-            assert isinstance(result, FetchResponse)
-            self._complete(result)
+        except Exception as error:  # noqa: BLE001  the request fails, and must not wait for ever
+            self._fail(error)
+            return
+        assert isinstance(result, FetchResponse)
+        self._complete(result)
+
+    def _fail(self, error: Exception) -> None:
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.remove_waiter(self)
+        self.future.set_exception(error)
 
     def _complete(self, response: FetchResponse) -> None:
         self._timer.cancel()

@@ -189,6 +189,10 @@ class NodeClient:
             log.debug("no connection to %s:%d: %s", self._host, self._port, error)
             self._connecting = None
             self.on_lost(str(error) or "the connection could not be made in time")
+        except Exception as error:  # for example, a host name that cannot be encoded
+            log.exception("no connection to %s:%d", self._host, self._port)
+            self._connecting = None
+            self.on_lost(repr(error))
         else:
             self._connecting = None
             self._perform(self._machine.opened(self._now_ms()))

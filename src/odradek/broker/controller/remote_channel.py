@@ -115,7 +115,12 @@ class RemoteControllerChannel:
 
     def _disconnect(self) -> None:
         if self._client is not None:
-            self._client.close()
+            self._drop(self._client)
+
+    def _drop(self, client: NodeClient) -> None:
+        """Close a client. It is not used again, even if its node becomes the controller again."""
+        client.close()
+        if self._client is client:
             self._client = None
 
     async def _attempt(self, context: RequestContext | None, request: Any, deadline: float) -> Any:
@@ -132,7 +137,7 @@ class RemoteControllerChannel:
             raise _Repeat(f"node {destination.node_id} is not the active controller")
         code = getattr(response, "error_code", 0)
         if code and context is None:
-            raise ApiError(ErrorCode(code))  # type: ignore[call-arg]
+            raise ApiError(ErrorCode.of(code))
         return response
 
     def _connect(self, destination: Destination) -> NodeClient:
@@ -171,7 +176,7 @@ class RemoteControllerChannel:
         try:
             while not (await asyncio.wait((call,), timeout=CHECK_SECONDS))[0]:
                 if self._find_controller() not in (None, self._destination):
-                    client.close()  # another node is the active controller: `call` fails
+                    self._drop(client)  # another node is the active controller: `call` fails
         finally:
             call.cancel()  # no effect, unless this task is cancelled
         try:

@@ -146,8 +146,10 @@ class ShareFetch:
         except ReadWouldBlock as missing:
             self._is_reading = True
             self._manager.run(self._read(missing))
-            return
-        self._complete(results)
+        except Exception as error:  # noqa: BLE001  the request fails, and must not wait for ever
+            self._future.set_exception(error)
+        else:
+            self._complete(results)
 
     def expire(self) -> None:
         """Complete the fetch with the data that there is."""
@@ -160,7 +162,12 @@ class ShareFetch:
 
     async def _read(self, missing: ReadWouldBlock) -> None:
         """Evaluate again after a thread has read the missing data."""
-        results = await self._cold_reads.look_again(self._evaluate, missing)
+        try:
+            results = await self._cold_reads.look_again(self._evaluate, missing)
+        except Exception as error:  # noqa: BLE001  the request fails, and must not wait for ever
+            if not self._future.done():
+                self._future.set_exception(error)
+            return
         self._is_reading = False
         self._complete(results)
 
