@@ -9,14 +9,14 @@ partitions are read first in the next request. A request with epoch -1 closes it
 then processed as a full request without a session.
 
 The cache has a maximum number of sessions. If the cache is full, a new session may replace another
-session. The rules are those of Apache Kafka's `FetchSessionCacheShard`, except that sessions of
-followers are not privileged:
+session. The rules are those of Apache Kafka's `FetchSessionCacheShard`:
 
 - the least recently used session, if it was not used for `EVICTION_MS`;
-- otherwise the session with the fewest partitions, if it was created more than `EVICTION_MS` ago
-  and has fewer partitions than the new session.
+- otherwise, for a follower, the session of a consumer with the fewest partitions;
+- otherwise the session with the fewest partitions that was created more than `EVICTION_MS` ago, if
+  it has fewer partitions than the new session. A consumer does not replace a follower.
 
-If neither is possible, the fetcher gets no session and must send full requests.
+If none is possible, the fetcher gets no session and must send full requests.
 """
 
 from __future__ import annotations
@@ -98,7 +98,15 @@ class FetchedPartition:
 class FetchSession:
     """The partitions that one fetcher reads, in the order in which they are read."""
 
-    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
+    __slots__ = (
+        "created_ms",
+        "epoch",
+        "id",
+        "is_follower",
+        "last_used_ms",
+        "partitions",
+        "uses_topic_ids",
+    )
 
     def __init__(
         self,
@@ -106,14 +114,21 @@ class FetchSession:
         now_ms: int,
         uses_topic_ids: bool,
         partitions: dict[PartitionKey, FetchedPartition],
+        is_follower: bool,
     ) -> None:
         self.id = session_id
+        self.is_follower = is_follower
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
         """The epoch that the next request must have."""
         self.partitions = partitions
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        """A session with a lower rank is replaced first."""
+        return self.is_follower, len(self.partitions)
 
     def update(self, request: FetchRequest, now_ms: int) -> None:
         """Apply the changes of an incremental request."""
@@ -188,7 +203,8 @@ class FetchSessionCache:
             }
             session = None
             if epoch == INITIAL_EPOCH:
-                session = self._open(partitions, now_ms, uses_topic_ids)
+                is_follower = max(request.replica_id, request.replica_state.replica_id) >= 0
+                session = self._open(partitions, now_ms, uses_topic_ids, is_follower)
             return FetchPlan(ErrorCode.NONE, session, partitions.values(), incremental=False)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -217,19 +233,24 @@ class FetchSessionCache:
         return FetchPlan(error, None, (), incremental=False)
 
     def _open(
-        self, partitions: dict[PartitionKey, FetchedPartition], now_ms: int, uses_topic_ids: bool
+        self,
+        partitions: dict[PartitionKey, FetchedPartition],
+        now_ms: int,
+        uses_topic_ids: bool,
+        is_follower: bool,
     ) -> FetchSession | None:
-        if not partitions or not self._make_room(len(partitions), now_ms):
+        if not partitions or not self._make_room((is_follower, len(partitions)), now_ms):
             return None
         session_id = self._draw_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._draw_id()
-        session = FetchSession(session_id, now_ms, uses_topic_ids, partitions)
+        session = FetchSession(session_id, now_ms, uses_topic_ids, partitions, is_follower)
         self._sessions[session_id] = session
         self.partitions += len(partitions)
         return session
 
-    def _make_room(self, size: int, now_ms: int) -> bool:
+    def _make_room(self, rank: tuple[bool, int], now_ms: int) -> bool:
+        """Return whether a session of this rank has room, if necessary after an eviction."""
         if len(self._sessions) < self._slots:
             return True
         if not self._sessions:
@@ -238,12 +259,17 @@ class FetchSessionCache:
         if now_ms - oldest.last_used_ms > EVICTION_MS:
             self._evict(oldest)
             return True
-        smallest = min(self._sessions.values(), key=lambda s: len(s.partitions))
-        old_enough = now_ms - smallest.created_ms > EVICTION_MS
-        if old_enough and len(smallest.partitions) < size:
-            self._evict(smallest)
-            return True
-        return False
+        is_follower, _ = rank
+        replaceable = (
+            each
+            for each in self._sessions.values()
+            if now_ms - each.created_ms > EVICTION_MS or (is_follower and not each.is_follower)
+        )
+        lowest = min(replaceable, key=lambda each: each.rank, default=None)
+        if lowest is None or lowest.rank >= rank:
+            return False
+        self._evict(lowest)
+        return True
 
     def _evict(self, session: FetchSession) -> None:
         self.evictions += 1
