@@ -33,7 +33,8 @@ def test_the_settings_of_shards():
     assert second["odradek.metrics.port"] == "9405"
     for each in (first, second):
         assert each["controller.quorum.voters"] == "1@127.0.0.1:9192"
-        assert each["offsets.topic.replication.factor"] == "2"
+        for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+            assert each[f"{topic}.replication.factor"] == "2"
         load(each, {})
 
 

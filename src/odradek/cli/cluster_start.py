@@ -166,6 +166,8 @@ def _settings(node_id: int, nodes: int, port: int, home: Path) -> dict[str, str]
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
         "transaction.state.log.min.isr": str(max(1, replicas - 1)),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(max(1, replicas - 1)),
     }
 
 

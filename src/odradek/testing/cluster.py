@@ -42,6 +42,7 @@ QUICK_SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.num.partitions": "4",
     "odradek.shutdown.timeout.ms": "1000",
 }
 """Timeouts that are shorter than the defaults, so that a test sees a failover within seconds."""
@@ -157,6 +158,8 @@ class Cluster:
             "offsets.topic.replication.factor": str(replicas),
             "transaction.state.log.replication.factor": str(replicas),
             "transaction.state.log.min.isr": str(max(1, replicas - 1)),
+            "share.coordinator.state.topic.replication.factor": str(replicas),
+            "share.coordinator.state.topic.min.isr": str(max(1, replicas - 1)),
             **QUICK_SETTINGS,
             **self._settings,
         }
