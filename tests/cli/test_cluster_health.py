@@ -80,7 +80,7 @@ def test_a_replica_that_is_added_need_not_be_in_sync():
     problem = only(facts(in_sync=(1, 2), moving=moving))
     assert (problem.severity, problem.what) == (
         Severity.NOTE,
-        "1 partition on the move to other brokers",
+        "1 partition being moved to other brokers",
     )
 
 

@@ -6,7 +6,8 @@ there is no authorizer, and a broker's `authorizer` is None.
 
 The logger `odradek.authorizer` is the audit log (in Apache Kafka `kafka.authorizer.logger`). Each
 line tells who did what from which host, on which resource, in which request, the verdict, and the
-rule that decided. The text has Apache Kafka's form. Denials have the level INFO, allowances DEBUG.
+rule that decided. The text has Apache Kafka's form. Denied operations have the level INFO, allowed
+operations the level DEBUG.
 Checks that only filter lists or compute authorized operations have the level TRACE.
 """
 
@@ -52,7 +53,7 @@ class Authorizer:
     # -- metadata ---------------------------------------------------------------------------------
 
     def load(self, image: MetadataImage) -> None:
-        """Load all ACLs. From now on principals that are not super users are allowed, too."""
+        """Load all ACLs. Until then the checks of principals that are not super users fail."""
         self._rules.load(image.acls)
         log.debug("loaded %d ACLs", self._rules.acl_count)
 
@@ -151,7 +152,8 @@ class Authorizer:
     ) -> set[str | bytes] | None:
         """Return the names for which the connection is known to be allowed an operation.
 
-        Whoever has checked a further name may add it. None means that each check must be logged.
+        The caller may add further names that it has checked. None means that each check must be
+        logged.
         """
         if log.isEnabledFor(logging.DEBUG):
             return None

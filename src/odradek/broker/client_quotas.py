@@ -1,19 +1,19 @@
 """Applies the quotas of clients to requests (Kafka's RequestHandlerHelper and ClientQuotaManager).
 
-`odradek.core.quota.clients` measures and decides; this module passes metadata changes to it. While no
-client has a limit, the dispatcher and the broker have no quotas at all (`listen`).
+`odradek.core.quota.clients` measures and decides; this module passes metadata changes to it. While
+no client has a limit, the dispatcher and the broker have no quotas at all (`listen`).
 
-A client that exceeds a limit gets its response at once, with the time for which it is throttled. It
-should send nothing for this time, and its connection processes nothing (KIP-219,
-`Connection.mute`). A fetch that is throttled gets no records; they do not count then.
+A client that exceeds a limit gets its response at once, with the time for which it is throttled. For
+this time it should send nothing, and its connection processes nothing (KIP-219, `Connection.mute`).
+A fetch that is throttled gets an empty response, whose records are not counted.
 
 - Produce counts the bytes of the request. It is acknowledged first, and throttled for the excess.
 - Fetch counts the bytes of the response. Fetches of other brokers are not limited.
-- All requests count the time that the event loop computes for them, in percent of the time; 100 % is
-  the whole event loop. Fetches of other brokers, WriteTxnMarkers and requests without a response do
-  not count. Decisions of the controller, reads of other threads and waiting do not count either.
+- All requests count the time that the event loop spends on them, as a percentage of all time. Not
+  counted are fetches of other brokers, WriteTxnMarkers, requests without a response, the work of
+  the controller and of other threads, and the time in which a request waits.
 - The controller counts the partitions that are created and deleted (`mutation_quota`), and puts the
-  time into its response. The broker to which the client is connected throttles it.
+  throttle time into its response. The broker to which the client is connected throttles it.
 """
 
 from __future__ import annotations
@@ -176,7 +176,10 @@ class QuotaManagers:
         return throttle_ms
 
     def mutation_quota(self, context: RequestContext) -> MutationQuota | None:
-        """Return the quota of a request that creates or deletes partitions; None without a limit."""
+        """Return the quota of a request that creates or deletes partitions.
+
+        Return None for other requests, and if there is no limit for the client.
+        """
         strict_since = STRICT_SINCE.get(context.api_key)
         if strict_since is None or self.clients.is_empty:
             return None

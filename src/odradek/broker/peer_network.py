@@ -1,8 +1,8 @@
 """Connections to other nodes over TLS and SASL.
 
 `PeerNetwork` is a `Network` whose connections are encrypted and authenticated when `connect`
-returns them. So the fetchers, the channels to controllers and brokers, and the metadata quorum do
-not know of TLS and SASL. A node that uses neither connects with the network itself.
+returns them. So the fetchers, the channels to controllers and brokers, and the metadata quorum work
+the same way with and without TLS and SASL. A node that uses neither uses the network directly.
 
 Keys, certificates and trusted certificates are read for each connection. So a new connection uses
 changed files. The requests of SASL are made by `odradek.core.sasl.client`. They have fixed
@@ -54,7 +54,7 @@ _length = struct.Struct(">i")
 
 
 class AuthenticationFailed(ConnectionError):
-    """The other node and this one do not accept each other with SASL."""
+    """The SASL authentication between this node and the other one has failed."""
 
 
 FindSettings = Callable[[], PeerSettings | None]

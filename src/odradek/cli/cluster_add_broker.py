@@ -96,9 +96,10 @@ def add_broker(
 ) -> int | None:
     """Prepare a new broker of the cluster on this machine.
 
-    The command writes the configuration of the broker, and formats its log directory with the id of
-    the cluster. `odradek serve` then runs the broker. For a cluster of `odradek cluster start`, use a
-    directory N in the directory of the cluster: later starts include it.
+    The command writes the configuration of the broker, with a PLAINTEXT listener, and formats its
+    log directory with the id of the cluster. `odradek serve` then runs the broker. For a cluster of
+    `odradek cluster start`, use the directory N in the directory of the cluster: later starts
+    include it.
 
     \b
     Examples:

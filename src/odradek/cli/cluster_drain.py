@@ -83,10 +83,10 @@ _dry_run_option = click.option(
 def drain(broker: int, cancel: bool, dry_run: bool, at_once: int, as_json: bool) -> None:
     """Move all replicas away from a broker, so that it can be removed.
 
-    The other brokers get the replicas: where racks are given, on racks without a replica of the
-    same partition. Ctrl-C cancels the moves that are in progress; what is moved stays moved. Run the
-    command again to continue. Clients notice nothing: a partition has all its old replicas until
-    the new one is in sync.
+    The other brokers get the replicas, where possible in racks without a replica of the same
+    partition. Ctrl-C cancels the moves that are in progress, and keeps the completed ones. Run the
+    command again to continue. A partition keeps its old replicas until the new one is in sync, so
+    clients see no error.
 
     \b
     Examples:

@@ -137,7 +137,7 @@ def _offline(facts: Facts) -> Iterator[Problem]:
     advice = "Look at the logs of the brokers that have the replicas."
     if holders:
         advice = (
-            f"Start {_ids(holders)}, where the newest replicas are. Only if they are lost for ever: "
+            f"Start {_ids(holders)}, where the newest replicas are. Only if they are lost: "
             "kafka-leader-election.sh --election-type unclean, which may lose records"
         )
     what = f"{plural(len(offline), 'partition')} without a leader, neither read nor written"
@@ -274,8 +274,8 @@ def _moving(facts: Facts) -> Iterator[Problem]:
     if facts.moving:
         yield Problem(
             Severity.NOTE,
-            f"{plural(len(facts.moving), 'partition')} on the move to other brokers",
-            "Nothing: this ends by itself.",
+            f"{plural(len(facts.moving), 'partition')} being moved to other brokers",
+            "Nothing: the moves end by themselves.",
             _texts(facts.moving),
         )
 

@@ -1,4 +1,4 @@
-"""Performs a plan of moves: a few partitions at a time, with progress, until Ctrl-C."""
+"""Performs a plan of moves, a few partitions at a time. Ctrl-C cancels it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A plan has the new replicas of each partition that changes, the preferred leader first. A moved
 replica takes the place of the old one in the list, so preferred leaders move too. If brokers have
-racks, a replica moves to a rack that has fewest replicas of its partition.
+racks, a replica moves to a rack with the fewest replicas of its partition.
 """
 
 from __future__ import annotations

@@ -145,6 +145,19 @@ def write_properties(path: Path, settings: Mapping[str, str]) -> None:
     path.write_text(lines, encoding="utf-8")
 
 
+def internal_replication(nodes: int) -> dict[str, str]:
+    """Return the settings of the internal topics: three replicas, or one on each node if fewer."""
+    replicas = min(nodes, REPLICAS_MAX)
+    in_sync = max(1, replicas - 1)
+    return {
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
+    }
+
+
 def _settings(node_id: int, nodes: int, port: int, home: Path) -> dict[str, str]:
     controllers = range(1, 1 + min(nodes, CONTROLLERS_MAX))
     controller_port = port + CONTROLLER_PORTS_AFTER - 1
@@ -163,11 +176,7 @@ def _settings(node_id: int, nodes: int, port: int, home: Path) -> dict[str, str]
         "log.dirs": str(home / "data"),
         "default.replication.factor": str(replicas),
         "min.insync.replicas": str(max(1, replicas - 1)),
-        "offsets.topic.replication.factor": str(replicas),
-        "transaction.state.log.replication.factor": str(replicas),
-        "transaction.state.log.min.isr": str(max(1, replicas - 1)),
-        "share.coordinator.state.topic.replication.factor": str(replicas),
-        "share.coordinator.state.topic.min.isr": str(max(1, replicas - 1)),
+        **internal_replication(nodes),
     }
 
 

@@ -118,7 +118,7 @@ def _summary(facts: Facts) -> str:
     words = [brokers, plural(len(facts.topics), "topic"), plural(count, "partition")]
     if isinstance(facts.quorum, Quorum):
         voters = plural(len(facts.quorum.voters), "controller")
-        words.append(f"{voters}, of which {facts.quorum.leader_id} is active")
+        words.append(f"{voters} (node {facts.quorum.leader_id} is active)")
     return f"Cluster {facts.info.cluster_id}: {', '.join(words)}"
 
 

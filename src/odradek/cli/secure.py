@@ -17,6 +17,7 @@ from typing import NamedTuple
 import click
 
 from odradek.cli.certificates import Authority, check_names, hosts_of, write_secret
+from odradek.cli.cluster_start import internal_replication
 from odradek.cli.output import note, styled
 from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE
@@ -283,6 +284,7 @@ def _cluster_settings(
             f"{each.id}@{each.controller_address}" for each in nodes
         ),
         "super.users": "User:admin;User:node",
+        **internal_replication(len(nodes)),
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "sasl.mechanism.controller.protocol": "PLAIN",
         f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config": _jaas(

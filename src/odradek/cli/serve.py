@@ -105,9 +105,9 @@ def serve(
     Without options the node listens on port 9092 and stores its data in ~/.local/share/odradek.
     Ctrl-C shuts the node down cleanly.
 
-    A node serves its clients with one core. With --shards, N nodes share the work: node ids, ports and
-    metrics ports are consecutive, and each node has its own directory in the data directory. A
-    process that ends is started again.
+    A node serves its clients with one core. With --shards, N nodes of one cluster share the work:
+    node ids, ports and metrics ports are consecutive, and each node has its own directory in the
+    data directory. A process that ends is started again.
     """
     settings = read_settings(file)
     given = parse_pairs(overrides)

@@ -1,18 +1,18 @@
 """`odradek serve --shards N`: runs N nodes on this machine, to use more than one core.
 
-A node serves its clients with one core. Shards are nodes of one cluster, each a process with its own
-node id, ports and directories. To clients they are a cluster: each shard leads a part of the
-partitions. The shards share the settings of the command line. These settings differ:
+A node serves its clients with one core. Shards are nodes of one cluster, each a process with its
+own node id, ports and directories. Each shard leads some of the partitions. The shards have the
+settings of the command line and of the configuration file. These settings differ:
 
     node.id                 the configured one (by default 1), and the following ones
     listeners               the configured ports, and the following ones
     log.dirs                a directory with the node's id, in each configured directory
     odradek.metrics.port    the configured port, and the following ones
 
-The first shard is the only controller, so that the number of shards can grow. If the settings have no
-`broker.rack`, it is the name of the machine. The module `supervisor` runs the processes. Their configuration files are in
-`DIR/shards/ID/server.properties`, where DIR is the first log directory. They are written at each
-start.
+The first shard is the only controller, so that the number of shards can grow. If the settings have
+no `broker.rack`, it is the name of the machine. The module `supervisor` runs the processes. Their
+configuration files are in `DIR/shards/ID/server.properties`, where DIR is the first log directory.
+They are written at each start.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import click
 
-from odradek.cli.cluster_start import prepare
+from odradek.cli.cluster_start import internal_replication, prepare
 from odradek.cli.node_options import load_node
 from odradek.cli.output import note, styled, warn
 from odradek.cli.supervisor import NodeProcess, Supervisor
@@ -33,7 +33,6 @@ from odradek.config.listeners import with_address
 from odradek.config.load import FRIENDLY_DEFAULTS, When
 from odradek.log.names import META_PROPERTIES
 
-REPLICAS_MAX = 3
 LISTENER = "CONTROLLER"
 LOOPBACK = "127.0.0.1"
 CONTROLLER_PORT_AFTER = 100
@@ -113,7 +112,7 @@ def shard_settings(
     for index in range(count):
         node_id = config.node_id + index
         own = {
-            **_replication(count),
+            **internal_replication(count),
             "broker.rack": platform.node() or "localhost",
             **settings,
             "node.id": str(node_id),
@@ -155,18 +154,6 @@ def _check_ports(count: int, ports: list[int]) -> None:
                 f"the ports of the shards overlap: {count} shards use the ports {low} to "
                 f"{low + count - 1}, and another listener begins at {high}"
             )
-
-
-def _replication(count: int) -> dict[str, str]:
-    """Return defaults for the internal topics: no more replicas than there are shards."""
-    replicas = min(count, REPLICAS_MAX)
-    return {
-        "offsets.topic.replication.factor": str(replicas),
-        "transaction.state.log.replication.factor": str(replicas),
-        "transaction.state.log.min.isr": str(max(1, replicas - 1)),
-        "share.coordinator.state.topic.replication.factor": str(replicas),
-        "share.coordinator.state.topic.min.isr": str(max(1, replicas - 1)),
-    }
 
 
 def _greet(processes: list[NodeProcess]) -> None:

@@ -40,8 +40,8 @@ SEED_BITS = 31
     "faults",
     multiple=True,
     type=click.Choice(KINDS),
-    help="Only faults of this kind; repeatable. By default all kinds occur, except power losses of "
-    "several nodes.",
+    help="Only faults of this kind; repeatable. By default all kinds occur; with several nodes, all "
+    "but power losses.",
 )
 @click.option("--once", is_flag=True, help="Do not repeat each run to compare the histories.")
 @click.option(
@@ -63,11 +63,11 @@ def simulate(
 ) -> int:
     """Run real nodes and clients on simulated time, disks and networks, with faults.
 
-    A seed determines everything that happens. Producers, transactions and consumer groups work while
-    nodes are killed, stopped and cut off from each other, or lose power. At the end the logs are
-    compared with the responses that the clients received: no acknowledged record may be lost,
-    doubled or out of order, no aborted record visible, and all replicas are equal. A run that
-    violates this prints its seed and a shortened history. The exit code is then 1.
+    A seed determines everything that happens. Producers, transactions and consumer groups run while
+    nodes are killed, stopped and cut off from each other. At the end the logs are compared with the
+    responses that the clients received: no acknowledged record may be lost, duplicated or out of
+    order, no aborted record may be visible, and all replicas must be equal. If a run violates this,
+    the command prints the seed and a shortened history, and has the exit code 1.
 
     \b
     Examples:

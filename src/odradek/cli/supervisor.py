@@ -1,9 +1,10 @@
 """Runs several nodes of one machine, with one process for each node.
 
 Each node has a configuration file and a file for its output, in a directory of its own. When all
-nodes are ready, a process that ends is started again: at once, if it has run for a while, else after
-a pause. The pause doubles with each such end, up to `PAUSE_SECONDS_MAX`. If a process ends before
-all nodes are ready, the command fails and stops all nodes. Ctrl-C and SIGTERM stop all nodes.
+nodes are ready, a process that ends is started again, the first time at once. If it ends again
+within `STEADY_SECONDS` after its start, there is a pause before the next start. The pause doubles
+each time, up to `PAUSE_SECONDS_MAX`. If a process ends before all nodes are ready, the command fails
+and stops all nodes. Ctrl-C and SIGTERM stop all nodes.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class NodeProcess:
         return self._process.poll()
 
     def revive(self, now: float) -> str | None:
-        """Start the process again if it has ended, now or after a pause; return what to tell."""
+        """Restart a process that has ended, now or after a pause. Return a warning, if any."""
         code = self.exit_code()
         if code is None:
             return None
@@ -214,8 +215,8 @@ class Supervisor:
     def _stop(self) -> bool:
         """Stop all processes. Return whether all ended in time.
 
-        The brokers that are no controllers stop first, because a broker that stops asks a controller
-        to move its leaders.
+        The nodes that are only brokers stop first, because a broker that stops asks a controller to
+        move its leaders.
         """
         note("Stopping …")
         deadline = time.monotonic() + STOP_SECONDS_MAX

@@ -1,8 +1,8 @@
 """The distinguished name of a certificate's subject, as Java writes it (RFC 2253).
 
 The attributes are in reverse order: `CN=alice,OU=sales,O=example`. Attributes that RFC 2253 does
-not name are written with their number and their encoding in Java. Here this is done only for the
-address of e-mail; others are written with OpenSSL's name.
+not name are written with their number and their encoding in Java. Here only the e-mail address is
+written in this way; others are written with OpenSSL's name.
 """
 
 from __future__ import annotations

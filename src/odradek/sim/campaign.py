@@ -1,4 +1,4 @@
-"""Runs a seed with given options, and returns what a user needs. `odradek simulate` uses it."""
+"""Runs a seed with given options, and returns its result. `odradek simulate` uses it."""
 
 from __future__ import annotations
 

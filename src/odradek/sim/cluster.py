@@ -1,10 +1,11 @@
-"""A run with three or more nodes, and faults of machines and network.
+"""A run with three or more nodes, and faults of the machines and of the network.
 
-The first five nodes are brokers and controllers, the others only brokers. Each partition has three replicas, and `min.insync.replicas` is 2. One machine at a time fails: it
-is killed, it is stopped, its traffic to one other machine is cut in one direction, or it is cut off
-from both others. Before the next fault all nodes serve again. At the end, beside the checks of a
-single node, all replicas of a partition must have the same records, and all controllers must have
-the same metadata log.
+The first five nodes are brokers and controllers, the others only brokers. Each partition has three
+replicas, and `min.insync.replicas` is 2. One machine at a time fails: it is killed, it is stopped,
+its traffic to one other machine is cut in one direction, or it is cut off from all others. It loses
+power only if the caller chooses this fault. Before the next fault all nodes serve again. At the end,
+beside the checks of a single node, all replicas of a partition must have the same records, and all
+nodes must have the same topics.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class ClusterScenario(Scenario):
             await asyncio.sleep(duration_ns / _SECOND_NS)
 
     async def violations_of_replicas(self) -> list[str]:
-        """Return the differences between the replicas of each partition, and between the nodes' metadata."""
+        """Return the differences between replicas, and between the topics that nodes know."""
         await self.until(lambda: all(each.is_serving for each in self.machines))
         return [*self._different_replicas(), *self._different_metadata()]
 

@@ -1,8 +1,8 @@
 """Shortens the history of a run: what happened to the machines, and what clients did in between.
 
-A history has thousands of lines, one for each change of a disk and each request. The story has a
+A history has thousands of lines, one for each change of a disk and each request. The result has a
 line for each event of a machine, and between two events a line with the numbers of requests of each
-client. Of the changes of disks, only truncations are told, of partitions that a violation names.
+client. Of the changes to disks, it has only the truncations of partitions that a violation names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PARTITION = re.compile(r"\b[\w.-]+-\d+\b")
 
 
 def story(lines: Iterable[str], violations: Sequence[str]) -> list[str]:
-    """Return the story of a history."""
+    """Return the shortened history."""
     return list(_story(lines, violations))
 
 

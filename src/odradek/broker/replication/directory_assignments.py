@@ -5,8 +5,9 @@ must know it: if the directory fails later, the controller removes the replica f
 elects another leader. The replica manager reports each replica whose directory differs from the one
 in the metadata (Kafka's `AssignmentsManager`).
 
-One AssignReplicasToDirs request is in flight at a time. It has all replicas that were reported since
-the last request, at most `REPLICAS_MAX`. If the request fails, it is repeated after `RETRY_SECONDS`.
+One AssignReplicasToDirs request is in flight at a time. It has all replicas that were reported
+since the last request, at most `REPLICAS_MAX`. If the request fails, it is repeated after
+`RETRY_SECONDS`.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 A share fetch reads each of its partitions from the next fetch offset of the share partition on, if
 records can be acquired there. If there are fewer than `min_bytes`, it waits: for records that are
-committed, for records that are released, and for room in the window of records in flight. After
-`max_wait_ms` it takes what there is.
+committed, for records that are released, and for space in the window of records in flight. After
+`max_wait_ms` it returns the records that are available.
 
-Reading and acquiring happen in one step of the event loop. So two share fetches never read for the
-same records in vain, and Kafka's fetch lock is not needed. If data is not in the page cache, a thread
-reads it first, and the step is repeated from the beginning.
+Reading and acquiring happen in one step of the event loop. So two share fetches never read the same
+records at the same time, and Kafka's fetch lock is not needed. If data is not in the page cache, a
+thread reads it first, and the step is repeated from the beginning.
 
 The response has ranges of the log's files, from the first acquired batch to the last one, and the
 offsets that the member has acquired in these ranges.

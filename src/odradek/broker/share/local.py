@@ -1,9 +1,9 @@
 """A share partition on this broker: its state machine, the timer of its locks, and its writes.
 
 The stored state is loaded when the first member fetches from the share partition. The acquisition
-of records is not stored. Acknowledgements are: a response to a member is sent after the share
-coordinator has stored the change. If it cannot be stored, the change is undone, and the records stay
-acquired until their lock expires.
+of records is not stored, but acknowledgements are. The response to an acknowledgement is sent when
+the share coordinator has stored the change. If it cannot be stored, the change is undone, and the
+records stay acquired until their lock expires.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The share partitions on this broker, and the share sessions (Kafka's `SharePartitionManager`).
 
-A share partition is created when the first member fetches from it. It is removed when this broker no
-longer leads the partition, when the share coordinator has fenced it, or when the last connection of
-the group's members is closed. Removed share partitions are loaded again when a member fetches.
+A share partition is created when the first member fetches from it. It is removed when this broker
+no longer leads the partition, when the share coordinator has fenced it, or when the last connection
+of the group's members is closed. Removed share partitions are loaded again when a member fetches.
 """
 
 from __future__ import annotations

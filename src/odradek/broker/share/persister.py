@@ -2,8 +2,8 @@
 
 The leader of a topic's partition reads and writes the state of its share partitions. The group
 coordinator initializes, deletes and summarizes this state. The coordinator of a share partition may
-be another broker. The interface has the requests and responses of KIP-932, so that a caller does not
-know where the state is stored.
+be on another broker. The interface has the requests and responses of KIP-932, so callers are
+independent of where the state is stored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The batches in a range of a log, as a share partition needs them: their headers, not their records."""
+"""Reads the headers of the batches in a range of a log, for share partitions."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class StandardAuthorizer:
         self._index = AclIndex()
         self.is_loaded = False
         self.generation = 0
-        """Increases when the ACLs change. Whoever keeps verdicts drops them then."""
+        """Increases when the ACLs change. Cached verdicts are invalid then."""
 
     @property
     def acl_count(self) -> int:

@@ -53,12 +53,12 @@ _IMPLIED_BY = {
     AclOperation.DESCRIBE_CONFIGS: _bits(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
 }
 ALLOWED_BY = tuple(_IMPLIED_BY.get(each, _bits(each)) for each in AclOperation)
-"""By operation: the bits of which one allows it. An allowed READ also allows DESCRIBE, but a denied
+"""By operation: each of these bits allows it. An allowed READ also allows DESCRIBE, but a denied
 READ does not deny DESCRIBE."""
 DENIED_BY = tuple(_bits(each) << DENIED for each in AclOperation)
-"""By operation: the bits of which one denies it."""
+"""By operation: each of these bits denies it."""
 EXACTLY_ALLOWED_BY = tuple(_bits(each) for each in AclOperation)
-"""By operation: the bits of which one allows it, without implied operations."""
+"""By operation: each of these bits allows it, without implied operations."""
 
 
 class Pattern(NamedTuple):

@@ -24,7 +24,9 @@ class Verdicts:
         self._names: dict[tuple[AclOperation, AclResourceType], set[str | bytes]] = {}
 
     def names(self, operation: AclOperation, resource_type: AclResourceType) -> set[str | bytes]:
-        """Return the names for which the operation is known to be allowed. Add further ones to it.
+        """Return the names for which the operation is known to be allowed.
+
+        The caller adds further names to the set.
 
         If a request identifies a topic by its id, the set contains the topic id instead of the
         name.

@@ -1,6 +1,6 @@
 """Creates and deletes ACLs (Kafka's AclControlManager and AclApis).
 
-Each ACL of a request has its own result. An ACL that exists already is created without a record. The
+Each ACL of a request has its own result. For an ACL that already exists, no record is written. The
 records of a request are one batch, so that all or none of them are committed.
 """
 

@@ -1,7 +1,7 @@
 """Finds the limit that applies to a client (Kafka's DefaultQuotaCallback).
 
-A limit is set for a user, a client id, or a user with a client id. Each of both may be the default,
-which is None here as in the metadata. The first limit that is set applies:
+A limit is set for a user, a client id, or a user with a client id. The user, the client id, or both
+may be the default, which is None here as in the metadata. The first limit that is set applies:
 
     1. the user and the client id           5. the default user and the default client id
     2. the user and the default client id   6. the default user
@@ -13,8 +13,8 @@ the limits 3 and 6 all client ids of a user share it, and the client id in the k
 and 8 all users of a client id share it, and the user is empty. Otherwise it belongs to the user with
 this client id. A default is thus a limit for each user or client id, not for all together.
 
-A client without a client id, or with an empty one, is special as in Apache Kafka: the limits 2 and 5
-make its key, but do not apply to it.
+A client without a client id, or with an empty one, is special as in Apache Kafka: the limits 2 and
+5 determine its key, but do not apply to it.
 """
 
 from __future__ import annotations

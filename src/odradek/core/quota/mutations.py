@@ -1,8 +1,9 @@
 """The quota of one request that creates or deletes partitions (Kafka's ControllerMutationQuota).
 
-It is strict from a version of each API on: a topic is refused with THROTTLING_QUOTA_EXCEEDED while
-the quota is exhausted, and accepted with all its partitions otherwise. Older clients do not know this
-error. For them it is permissive: all is accepted, and the client is throttled.
+The first versions of the requests do not know the error THROTTLING_QUOTA_EXCEEDED. For them the
+quota is permissive: all partitions are accepted, and the client is throttled. For newer versions it
+is strict: while the quota is exhausted, a topic is refused with this error. Otherwise the topic is
+accepted with all its partitions.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A token bucket (Kafka's TokenBucket, KIP-599).
 
 Tokens are added at the rate of the quota, up to a maximum. A client takes one for each change. The
-number of tokens may become negative by one request. Then the quota is exhausted until there are no
-debts any more. After a burst, a client waits only as long as the rate requires, while the samples of
-`Rate` would count the burst until its window is over.
+number of tokens may become negative, because one request may take more than there are. Then the
+quota is exhausted until the number is 0 again. After a burst, a client waits only as long as the
+rate requires, while the samples of `Rate` would count the burst until its window is over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Share partitions: records of a log that the members of a share group work off (KIP-932).
+"""Share partitions: the records that the members of a share group consume together (KIP-932).
 
 A share partition is one partition of a topic together with one share group. The broker that leads
 the partition has its state. A member acquires records, for a limited time and a limited number of
-deliveries, and acknowledges them: it accepts, releases or rejects them, or renews its lock (KIP-1222).
+deliveries, and acknowledges them: it accepts, releases or rejects them, or renews its lock
+(KIP-1222).
 
                   acquire                  accept
     AVAILABLE ──────────────> ACQUIRED ──────────────> ACKNOWLEDGED

@@ -9,9 +9,9 @@ after the end offset, and in gaps, are acquired in new batches.
   `batch_size` records, at batch boundaries of the log.
 - With a record limit (KIP-1206) exactly as many records are acquired as the member has requested, if
   there are enough.
-- Records that were delivered often are probably the cause of failures. So that one of them does not
-  use up the deliveries of all others, they are delivered in smaller and smaller batches, and the last
-  delivery of a record is a delivery of this record alone.
+- A record that was delivered often probably makes the members fail. Records that are delivered with
+  it would reach the limit of deliveries too. Therefore such records are delivered in smaller and
+  smaller batches. The last delivery of a record contains only this record.
 - With `read_committed`, records of aborted transactions are archived instead.
 """
 

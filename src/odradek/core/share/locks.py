@@ -1,7 +1,7 @@
 """Acquisition locks, and the times at which they expire.
 
-A lock is cancelled when its records are acknowledged. A cancelled lock stays in the heap until its
-time has come, or until most locks of the heap are cancelled.
+A lock is cancelled when its records are acknowledged. A cancelled lock stays in the heap until the
+time at which it would expire, or until most locks of the heap are cancelled.
 """
 
 from __future__ import annotations

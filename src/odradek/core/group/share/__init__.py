@@ -12,8 +12,8 @@ The coordinator processes a member's heartbeat in these steps (`heartbeat`):
    computes a new target assignment, at most once per assignment interval (`targets`).
 3. The member gets its target assignment.
 4. If the group subscribes to partitions whose share state is not initialized, these partitions are
-   recorded as initializing. When the heartbeat is committed, the shell initializes their state in the
-   share coordinator, and reports the result. Only initialized partitions are assigned.
+   recorded as initializing. When the record is committed, `odradek.broker.coordinator.share_groups`
+   asks the share coordinator to initialize their state. Only initialized partitions are assigned.
 
 `state_partitions` has the partitions whose share state is initializing, initialized, or being
 deleted. `offsets` changes and deletes start offsets, and deletes the share state of a group. The
