@@ -22,7 +22,7 @@ try:
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError as error:
     raise click.ClickException(
-        "certificates need the package cryptography. Install it with: pip install 'odradek[secure]'"
+        "certificates need the package cryptography. Install it with: pip install cryptography"
     ) from error
 
 SKEW = timedelta(days=1)

