@@ -3,7 +3,7 @@
 On listeners with SASL, `odradek.handlers.sasl_gate` serves the requests before authentication:
 
 - A wrong token gets SASL_AUTHENTICATION_FAILED after connection.failed.authentication.delay.ms.
-  Then the connection is closed. The message does not tell whether the user exists.
+  Then the connection is closed. The message does not show whether the user exists.
 - From version 1 on the last response has the time in which the client must authenticate again
   (connections.max.reauth.ms).
 

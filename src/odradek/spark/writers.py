@@ -196,7 +196,7 @@ class StreamWriter(Writer, DataSourceStreamArrowWriter):
 
         Raises:
             WriteConflictError, ClientError: the rows cannot be committed, or it is unknown whether
-                they are committed. If the query starts again, the marker of the query tells.
+                they are committed. If the query starts again, its marker shows whether they are.
         """
         written = _of_transaction(messages)
         if not written:

@@ -1,4 +1,4 @@
-"""What a process of a node has, here in a thread: an event loop, files, connections and threads.
+"""Runs a node in a thread that stands for its process, with an event loop, files and connections.
 
 A `NodeProcess` ends in one of two ways. After `stop`, the node has closed all its parts itself.
 After `kill`, nothing of the node runs any more: its connections are closed as by the kernel, its

@@ -76,7 +76,7 @@ class LeaderContext:
     lag_time_max_ms: int
     alter: Alter
     tells_high_watermark: bool = False
-    """Whether a follower that waits for records is told a higher high watermark immediately. This
+    """Whether a follower that waits for records gets a higher high watermark immediately. This
     costs more requests, and is needed only if consumers read from followers."""
     throttle: ReplicationThrottle = field(default_factory=ReplicationThrottle)
     """The throttle of what this broker sends to followers."""
@@ -158,7 +158,7 @@ class Leading:
 
     @property
     def tells_high_watermark(self) -> bool:
-        """Whether followers that wait are told a higher high watermark."""
+        """Whether followers that wait get a higher high watermark immediately."""
         return self._context.tells_high_watermark
 
     @property

@@ -10,12 +10,12 @@ class Rejected(Exception):
     """The client is not authenticated.
 
     The argument is a message for the client. Without an argument, the client gets a message that
-    does not tell what is wrong, for example that the user does not exist.
+    does not show what is wrong, for example that the user does not exist.
     """
 
     @property
     def message(self) -> str | None:
-        """The message for the client; None if the cause is not told."""
+        """The message for the client; None if the client must not learn the cause."""
         return str(self.args[0]) if self.args else None
 
 

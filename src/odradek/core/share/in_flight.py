@@ -36,7 +36,7 @@ class InFlightState:
         self.lock = lock
         self._before: _Before | None = None
         self._is_archived = False
-        """Whether the records were archived, so that an undone transition does not revive them."""
+        """Whether the records were archived. Then an undone transition leaves them archived."""
 
     @property
     def in_transition(self) -> bool:
