@@ -82,7 +82,7 @@ class ColdReads:
         self, storage: Storage, loop: asyncio.AbstractEventLoop, buffers: int = BUFFERS
     ) -> None:
         self.non_blocking: FileSystem = storage.non_blocking
-        """For searches of logs: its reads raise `ReadWouldBlock` instead of waiting for the device."""
+        """For searches of logs: reads raise `ReadWouldBlock` instead of waiting for the device."""
         self._file_system = storage.file_system
         self._missing_bytes = storage.file_system.missing_bytes
         self._background = storage.background

@@ -16,7 +16,7 @@ from odradek.client.metadata import Partition, Topic
 from odradek.model.topic_partition import TopicPartition
 
 LAG_MS_MAX = 10_000
-"""A controller that has not caught up for longer is a problem. A follower fetches twice a second."""
+"""A controller that has lagged for longer is a problem. Followers fetch twice a second."""
 FREE_SHARE_MIN = 0.1
 """A log directory with less free space is a problem."""
 IMBALANCE_MIN = 1.2

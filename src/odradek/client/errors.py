@@ -99,7 +99,7 @@ class ClosedAtOnceError(DisconnectedError):
 
 
 class SecurityError(ClientError):
-    """TLS or SASL failed: one side does not accept the other, or they do not use the same protocol."""
+    """TLS or SASL failed: one side refused the other, or they use different protocols."""
 
 
 class NotDeliveredError(ClientError):

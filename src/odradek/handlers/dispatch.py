@@ -140,7 +140,7 @@ class Entry:
         if done.cancelled():
             connection.close()
             return
-        # Also if the client has disconnected: asyncio logs a traceback for errors that nobody reads.
+        # Also if the client has disconnected: asyncio logs a traceback for unread errors.
         error = done.exception()
         if error is None:
             answer = done.result()

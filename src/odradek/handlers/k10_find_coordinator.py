@@ -1,4 +1,4 @@
-"""FindCoordinator (10), versions 0-6: the coordinator of a group, transactional id or share partition.
+"""FindCoordinator (10), versions 0-6: the coordinator of a group, transaction or share partition.
 
 - Before version 4 a request has one key, from version 4 on many keys.
 - If the coordinator's topic does not exist, it is created, and the response waits for the creation

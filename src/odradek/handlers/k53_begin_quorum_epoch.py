@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (53), versions 0-1: a new leader of the metadata quorum announces itself (KIP-595).
+"""BeginQuorumEpoch (53), versions 0-1: a new leader of the quorum announces itself (KIP-595).
 
 - Before version 1, the address of the leader is not in the request. It must be one of the voters.
 - The quorum's machine decides (`odradek.core.raft`).

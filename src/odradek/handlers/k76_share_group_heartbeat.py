@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (76), version 1: a member of a share group joins, gets its assignment, leaves.
+"""ShareGroupHeartbeat (76), version 1: a member of a share group joins, gets partitions, leaves.
 
 - With member epoch 0 a member joins the group, and with -1 a member leaves the group. Members choose
   their own member id.

@@ -1,4 +1,4 @@
-"""ShareFetch (78), versions 1-2: a member of a share group acquires and acknowledges records (KIP-932).
+"""ShareFetch (78), versions 1-2: share consumers acquire and acknowledge records (KIP-932).
 
 - A share session has the partitions that the member fetches (`core/share/session.py`). The first
   request of a session must have no acknowledgements.

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (79), versions 1-2: a member of a share group acknowledges records (KIP-932).
+"""ShareAcknowledge (79), versions 1-2: share consumers acknowledge records (KIP-932).
 
 - The types of acknowledgements are 0 (a gap), 1 (accept), 2 (release), 3 (reject) and, from version 2
   on, 4 (renew the lock, KIP-1222). A renewal needs `is_renew_ack`.

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary (87), versions 0-1: return the start offsets of share partitions (KIP-932).
+"""ReadShareGroupStateSummary (87), versions 0-1: start offsets of share partitions (KIP-932).
 
 The group coordinator sends this request to describe the offsets of a share group. Version 1 has the
 number of records after the start offset whose delivery is complete.

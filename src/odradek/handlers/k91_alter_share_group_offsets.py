@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (91), version 0: change the start offsets of a share group without members.
+"""AlterShareGroupOffsets (91), version 0: change the start offsets of an empty share group.
 
 The group is created if it does not exist. If the share coordinator fails, the partitions get its
 error.

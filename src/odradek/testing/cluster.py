@@ -222,7 +222,7 @@ class Cluster:
                 self._temporary.cleanup()
 
     def _stop_all(self) -> None:
-        """Stop all nodes at the same time. First those that are only brokers: they need a quorum."""
+        """Stop all nodes. Those that are only brokers stop first, because they need a quorum."""
         brokers = [node for each, node in self.nodes.items() if each > CONTROLLERS_MAX]
         controllers = [node for each, node in self.nodes.items() if each <= CONTROLLERS_MAX]
         with ThreadPoolExecutor(len(self.nodes)) as threads:

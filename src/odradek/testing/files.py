@@ -33,7 +33,7 @@ class UnsyncedFileSystem(OsFileSystem):
             super().close(descriptor)
 
     def close_all(self) -> None:
-        """Close the files that are open, as the end of a process does. This releases their locks."""
+        """Close the open files, as the end of a process does. This releases their locks."""
         while self._open:
             super().close(self._open.pop())
 

@@ -38,7 +38,7 @@ PAUSE_SECONDS_MAX = 120.0
 
 
 class ControllerRegistration:
-    """A `Publisher` that keeps this controller registered. Use it only on the event loop's thread."""
+    """Keeps this controller registered; a `Publisher`. Use it only on the event loop's thread."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ log = logging.getLogger("odradek.broker")
 
 PRINCIPAL_VERSION = 0
 CHECK_SECONDS = 0.1
-"""While a request has no response: the time between two looks whether the controller is the same."""
+"""How often a request without a response checks whether the controller is still the same."""
 _short = struct.Struct(">h").pack
 
 

@@ -95,7 +95,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         )
 
     def use_authorizer(self, authorizer: Authorizer | None) -> None:
-        """Hide topics that clients may not DESCRIBE from their patterns. Call it before `startup`."""
+        """Hide topics that a client may not DESCRIBE from its patterns. Call it before `startup`."""
         self._authorizer = authorizer
 
     def delete_states_with(self, delete: DeleteStates) -> None:

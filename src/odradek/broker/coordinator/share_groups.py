@@ -72,7 +72,7 @@ NO_LAG: Final = -1
 LatestOffsets = Callable[
     [Collection[TopicPartition]], Awaitable[Mapping[TopicPartition, int | ErrorCode]]
 ]
-"""Returns the offset after the last record of each partition that consumers can read, or an error."""
+"""Returns the end offset of each partition for consumers, or an error."""
 
 
 class ShareGroups:

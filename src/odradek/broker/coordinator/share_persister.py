@@ -76,7 +76,7 @@ class _Operation(NamedTuple):
 
 
 class SharePersister:
-    """Implements `odradek.broker.share.persister.Persister`. Use it only on the event loop's thread."""
+    """Implements `Persister`. Use it only on the event loop's thread."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from odradek.core.raft.voters import Destination, Voter, VoterSet
 
 
 def bootstrap_servers(config: BrokerConfig) -> tuple[Destination, ...]:
-    """Return the addresses of other nodes to which an observer sends requests to find the leader."""
+    """Return the addresses of other nodes that an observer asks for the leader."""
     found: list[Destination] = []
     for number, server in enumerate(config.quorum_bootstrap_servers):
         host, port = host_and_port("controller.quorum.bootstrap.servers", server, "host:port")

@@ -260,7 +260,7 @@ class MetadataLog:
                 offset = batch.next_offset
 
     def flush_work(self) -> FlushWork | None:
-        """Return the work that makes the log survive a crash: `run` in a thread, then `complete`."""
+        """Return the work that makes the log durable: `run` in a thread, then `complete`."""
         return self._log.flush_work()
 
     def set_high_watermark(self, offset: int) -> None:

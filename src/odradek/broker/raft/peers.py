@@ -66,7 +66,7 @@ class Peers:
         request_timeout_ms: int,
         on_response: OnResponse,
     ) -> None:
-        """`on_response(request_id, response)` is called once for each request, later than `send`."""
+        """`on_response(request_id, response)` is called once per request, later than `send`."""
         self._network = network
         self._random_bytes = random_bytes
         self._cluster_id = cluster_id
@@ -118,7 +118,7 @@ class Peers:
         return found
 
     def _refuse(self, destination: Destination, problem: str) -> None:
-        """Disconnect from a node with other software. It may be upgraded before the next request."""
+        """Disconnect from a node with other software, because it may soon be upgraded."""
         if destination not in self._refused:
             log.error("a request is not sent to node %d: %s", destination.node_id, problem)
             self._refused.add(destination)

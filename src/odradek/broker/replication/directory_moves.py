@@ -160,7 +160,7 @@ class DirectoryMoves:
         return False
 
     async def _finish(self, name: TopicPartition, move: Move) -> bool:
-        """Flush the future log and let it replace the log. Return False if there is more to copy."""
+        """Flush the future log, and replace the log by it. Return False if there is more to copy."""
         flushed: asyncio.Future[ApiError | None] = self._loop.create_future()
 
         def on_flushed(error: ApiError | None) -> None:

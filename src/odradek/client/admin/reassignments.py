@@ -1,4 +1,4 @@
-"""Moves replicas of partitions between brokers (KIP-455), and elects preferred leaders (KIP-460)."""
+"""Moves replicas between brokers (KIP-455), and elects preferred leaders (KIP-460)."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Locks:
         return self._heap[0][0] if self._heap else None
 
     def pop_expired(self, now_ms: int) -> Lock | None:
-        """Remove and return a lock that has expired, the oldest one first; None if there is none."""
+        """Remove and return the oldest lock that has expired; None if there is none."""
         self._drop_cancelled()
         if not self._heap or self._heap[0][0] > now_ms:
             return None

@@ -162,7 +162,7 @@ class ShareHeartbeat:
         return counts, group_epoch, is_homogeneous({}, counts, member_count), must_bump
 
     def _has_new_partitions(self, group: ShareGroup) -> bool:
-        """Return whether the initialized partitions of a subscribed topic are not the assigned ones."""
+        """Return whether the initialized partitions of a subscribed topic differ from the assigned."""
         states = group.state_partitions
         if states is None or not states.initialized:
             return False

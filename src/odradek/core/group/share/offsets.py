@@ -53,7 +53,7 @@ class Alteration(NamedTuple):
 
 
 class OffsetDeletion(NamedTuple):
-    """The topics that cannot be deleted, and the request for the share coordinator for the others."""
+    """The topics that cannot be deleted, and the request to the share coordinator for others."""
 
     failed: list[DeleteShareGroupOffsetsResponseTopic]
     request: DeleteShareGroupStateRequest | None

@@ -40,7 +40,7 @@ class ShareProtocol:
                     self._heartbeat.expect_heartbeat(group.group_id, member_id)
 
     def describe(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
-        """Process ShareGroupDescribe. Groups of other types get the same error as missing groups."""
+        """Process ShareGroupDescribe. Groups of other types get the error of missing groups."""
         found = []
         for group_id in group_ids:
             group = self._state.groups.get(group_id)

@@ -62,7 +62,7 @@ class StatePartitions(NamedTuple):
 
 
 def united(first: Topics, second: Topics) -> dict[bytes, TopicState]:
-    """Return the partitions of both. Names and timestamps are from `second`, if it has the topic."""
+    """Return the partitions of both. Names and times are from `second`, if it has the topic."""
     topics = dict(first)
     for topic_id, added in second.items():
         before = topics.get(topic_id)
