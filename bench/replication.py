@@ -5,8 +5,8 @@ settings. The topic has three partitions with three replicas. Each node leads on
 producer (librdkafka, idempotent, acks=all) sends records of 1 KB:
 
 - load: as fast as possible. The result is the CPU time of all nodes for each GB of records.
-- acks: at a constant rate, each record in a batch of its own. The result is the time from the send of
-  a record to its acknowledgement.
+- acks: at a constant rate, each record in a batch of its own. The result is the time from the send
+  of a record to its acknowledgement.
 
 Each trial uses a new cluster, and begins with unmeasured load. The trials of both kinds of clusters
 alternate.

@@ -1,7 +1,7 @@
 """Measures how long a node loads a snapshot of many partitions: `python -m bench.snapshot_load`.
 
-The snapshot has 100 000 partitions with three replicas each, in 1 000 topics. The time ends when the
-image of the metadata is complete. A node loads a snapshot when it starts, and when it is so far
+The snapshot has 100 000 partitions with three replicas each, in 1 000 topics. The time ends when
+the image of the metadata is complete. A node loads a snapshot when it starts, and when it is so far
 behind that the leader no longer has the records.
 """
 

@@ -3,9 +3,9 @@
 `odradek.core.quota.clients` measures and decides; this module passes metadata changes to it. While
 no client has a limit, the dispatcher and the broker have no quotas at all (`listen`).
 
-A client that exceeds a limit gets its response at once, with the time for which it is throttled. For
-this time it should send nothing, and its connection processes nothing (KIP-219, `Connection.mute`).
-A fetch that is throttled gets an empty response, whose records are not counted.
+A client that exceeds a limit gets its response at once, with the time for which it is throttled.
+For this time it should send nothing, and its connection processes nothing (KIP-219,
+`Connection.mute`). A fetch that is throttled gets an empty response, whose records are not counted.
 
 - Produce counts the bytes of the request. It is acknowledged first, and throttled for the excess.
 - Fetch counts the bytes of the response. Fetches of other brokers are not limited.

@@ -44,8 +44,8 @@ class TopicCreation:
         """Begin to create the topics, unless their creation has already begun.
 
         Names must be valid. A topic that exists is not changed. If a client's request needs the
-        topics, `client` is the context of this request: the controller checks the client, and counts
-        the partitions for its quota.
+        topics, `client` is the context of this request: the controller checks the client, and
+        counts the partitions for its quota.
         """
         room = IN_FLIGHT_MAX - len(self._in_flight)
         new = [name for name in dict.fromkeys(names) if name not in self._in_flight][:room]

@@ -3,8 +3,8 @@
 Each node has a configuration file and a file for its output, in a directory of its own. When all
 nodes are ready, a process that ends is started again, the first time at once. If it ends again
 within `STEADY_SECONDS` after its start, there is a pause before the next start. The pause doubles
-each time, up to `PAUSE_SECONDS_MAX`. If a process ends before all nodes are ready, the command fails
-and stops all nodes. Ctrl-C and SIGTERM stop all nodes.
+each time, up to `PAUSE_SECONDS_MAX`. If a process ends before all nodes are ready, the command
+fails and stops all nodes. Ctrl-C and SIGTERM stop all nodes.
 """
 
 from __future__ import annotations

@@ -65,8 +65,9 @@ ApiVersions 5 adds fields that this client does not need."""
 
 VERSION_FLOORS = {1: 12, 3: 4, 9: 8, 10: 4, 17: 1}
 """By API key, the lowest version that this client uses. Lower versions lack features that this
-client needs: sessions and epochs in Fetch, Metadata without topic creation, many groups in OffsetFetch,
-many keys in FindCoordinator, and tokens of SASL in requests. Apache Kafka supports these versions since 3.0."""
+client needs: sessions and epochs in Fetch, Metadata without topic creation, many groups in
+OffsetFetch, many keys in FindCoordinator, and tokens of SASL in requests. Apache Kafka supports
+these versions since 3.0."""
 
 NONCE_BYTES = 18
 SESSION_USED = 0.85

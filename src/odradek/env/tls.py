@@ -1,7 +1,7 @@
 """TLS on accepted connections and on connections to other nodes, with Python's `ssl`.
 
-`TlsTransport` is a `Transport` (see `odradek.env.network`) with encrypted bytes. The handshake of an
-accepted connection begins when the client has sent its first bytes. `connect_tls` returns the
+`TlsTransport` is a `Transport` (see `odradek.env.network`) with encrypted bytes. The handshake of
+an accepted connection begins when the client has sent its first bytes. `connect_tls` returns the
 transport of a connection to another node after the handshake. Each step of a handshake runs in a
 thread, because it computes for up to some milliseconds with the private key; `ssl` releases the
 interpreter's lock in this time. A step never waits for the network: if it needs more bytes, the

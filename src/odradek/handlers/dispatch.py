@@ -161,7 +161,8 @@ class Entry:
     ) -> None:
         """Encode a response and pass it to the connection.
 
-        `cost_ns` is the computing time; -1 means that it is the time since the request was received.
+        `cost_ns` is the computing time; -1 means that it is the time since the request was
+        received.
         """
         duration_ns = self._now_ns() - started
         duration_us = duration_ns // 1000

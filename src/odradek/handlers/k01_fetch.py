@@ -25,7 +25,8 @@
 - On a controller listener, replicas of the metadata log fetch it from the leader of the quorum
   (KIP-595). There are no fetch sessions, and the response has at most 1 MiB of records, or one
   batch if the first batch is larger.
-- If the client has exceeded its quota, the response has no records (`odradek.broker.client_quotas`).
+- If the client has exceeded its quota, the response has no records
+  (`odradek.broker.client_quotas`).
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
   up to `CREATION_WAIT_MS`. After that the error is COORDINATOR_NOT_AVAILABLE, and clients retry.
   Apache Kafka returns this error immediately. With Apache Kafka the first consumer therefore waits
   up to a second longer.
-- From version 6 on, the key type 2 is valid. Its keys are share partitions (see `SharePartitionKey`).
-  It needs CLUSTER_ACTION on the cluster, because only brokers use it.
+- From version 6 on, the key type 2 is valid. Its keys are share partitions (see
+  `SharePartitionKey`). It needs CLUSTER_ACTION on the cluster, because only brokers use it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 - A component of the filter selects entities with a name, with the default name, or with any name of
   a kind (`user`, `client-id`, `ip`). With `strict`, an entity with a further kind is not selected.
   Without components all entities are selected, or none with `strict`.
-- A kind that the filter names twice, `ip` beside another kind, and a match type that does not fit the
-  name get INVALID_REQUEST. A kind that is not known gets UNSUPPORTED_VERSION.
+- A kind that the filter names twice, `ip` beside another kind, and a match type that does not fit
+  the name get INVALID_REQUEST. A kind that is not known gets UNSUPPORTED_VERSION.
 - The client needs DESCRIBE_CONFIGS on the cluster. The metadata of this node is described.
 """
 

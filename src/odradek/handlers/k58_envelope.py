@@ -3,8 +3,8 @@
 - The envelope has the request with its header, the principal and the address of the client. The
   response has the response with its header.
 - The error of the envelope says that the request was not processed: NOT_CONTROLLER, the sender may
-  not perform CLUSTER_ACTION, or the envelope cannot be read. All other errors are in the response to
-  the client. The controller checks the client's request with the client's principal.
+  not perform CLUSTER_ACTION, or the envelope cannot be read. All other errors are in the response
+  to the client. The controller checks the client's request with the client's principal.
 - An API that brokers do not forward gets INVALID_REQUEST. A request that cannot be decoded gets
   UNSUPPORTED_VERSION, and a principal that cannot be decoded PRINCIPAL_DESERIALIZATION_FAILURE.
 """

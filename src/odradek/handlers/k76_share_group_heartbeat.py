@@ -1,7 +1,7 @@
 """ShareGroupHeartbeat (76), version 1: a member of a share group joins, gets partitions, leaves.
 
-- With member epoch 0 a member joins the group, and with -1 a member leaves the group. Members choose
-  their own member id.
+- With member epoch 0 a member joins the group, and with -1 a member leaves the group. Members
+  choose their own member id.
 - After the errors FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID a member must join again.
 - The error is UNSUPPORTED_VERSION if the level of the feature share.version is 0.
 """

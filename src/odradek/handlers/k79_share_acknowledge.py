@@ -1,7 +1,7 @@
 """ShareAcknowledge (79), versions 1-2: share consumers acknowledge records (KIP-932).
 
-- The types of acknowledgements are 0 (a gap), 1 (accept), 2 (release), 3 (reject) and, from version 2
-  on, 4 (renew the lock, KIP-1222). A renewal needs `is_renew_ack`.
+- The types of acknowledgements are 0 (a gap), 1 (accept), 2 (release), 3 (reject) and, from version
+  2 on, 4 (renew the lock, KIP-1222). A renewal needs `is_renew_ack`.
 - The response is sent when the share coordinator has stored the result. If it cannot be stored, the
   records stay acquired until their lock expires.
 - A request with epoch -1 closes the session, and releases all records that the member has acquired.

@@ -1,7 +1,7 @@
 """ReadShareGroupState (84), version 0: return the state of share partitions (KIP-932).
 
-The leader of a partition sends this request before it serves the share partition. From then on, writes
-of earlier leaders are fenced.
+The leader of a partition sends this request before it serves the share partition. From then on,
+writes of earlier leaders are fenced.
 
 Only brokers send this request. It needs CLUSTER_ACTION on the cluster.
 """

@@ -1,7 +1,7 @@
 """WriteShareGroupState (85), versions 0-1: change the state of share partitions (KIP-932).
 
-The leader of a partition sends this request when the delivery state of records has changed. Version 1
-has the number of records after the start offset whose delivery is complete.
+The leader of a partition sends this request when the delivery state of records has changed. Version
+1 has the number of records after the start offset whose delivery is complete.
 
 Only brokers send this request. It needs CLUSTER_ACTION on the cluster.
 """

@@ -44,7 +44,8 @@ executor.
 
 A log consists of parts, which `partition_log` lists. No other code writes the fields of a part. The
 modules describe how the parts work: `log_appender` (appends, rolls, truncations), `reading`,
-`segment`, `index`, `producer_state`, `flush_state`, `loader` and `recovery`, `retention`, `periodic_tasks`.
+`segment`, `index`, `producer_state`, `flush_state`, `loader` and `recovery`, `retention`,
+`periodic_tasks`.
 """
 
 from odradek.log.directory import LogDirectory

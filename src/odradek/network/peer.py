@@ -25,9 +25,9 @@ class Peer:
     Handlers get the peer in the `RequestContext`. Fast paths get it as an argument.
 
     `software_name` and `software_version` are from the client's ApiVersions request (KIP-511).
-    `principal` is `User:ANONYMOUS` until the client is authenticated (`authenticate`), and always on
-    listeners without authentication. A request that another broker forwards has the principal that
-    this broker names.
+    `principal` is `User:ANONYMOUS` until the client is authenticated (`authenticate`), and always
+    on listeners without authentication. A request that another broker forwards has the principal
+    that this broker names.
     """
 
     __slots__ = (

@@ -3,9 +3,9 @@
 The first five nodes are brokers and controllers, the others only brokers. Each partition has three
 replicas, and `min.insync.replicas` is 2. One machine at a time fails: it is killed, it is stopped,
 its traffic to one other machine is cut in one direction, or it is cut off from all others. It loses
-power only if the caller chooses this fault. Before the next fault all nodes serve again. At the end,
-beside the checks of a single node, all replicas of a partition must have the same records, and all
-nodes must have the same topics.
+power only if the caller chooses this fault. Before the next fault all nodes serve again. At the
+end, beside the checks of a single node, all replicas of a partition must have the same records, and
+all nodes must have the same topics.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A data source in Python cannot require a distribution from Spark. `by_partition` computes the
 partition of each row and moves the rows. It marks the column `partition` of the result, so that the
-writer knows that tasks may write in a transaction (`transactional`). The mark is the metadata of the
-column, which Spark keeps in the schema.
+writer knows that tasks may write in a transaction (`transactional`). The mark is the metadata of
+the column, which Spark keeps in the schema.
 """
 
 from __future__ import annotations

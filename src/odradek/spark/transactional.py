@@ -3,15 +3,16 @@
 1. `begin`: the driver gets a producer id with a new epoch for the transactional id of the query.
    So drivers and tasks of earlier attempts are fenced, and their open transaction is aborted.
 2. Tasks write the rows, or give them to the driver:
-   - If the frame comes from `distribution.by_partition`, each partition has one task. The tasks write
-     to the partitions with the producer id and the epoch of the driver. An attempt after the first
-     would write rows again that the first attempt has written, so it fails, and with it the write.
+   - If the frame comes from `distribution.by_partition`, each partition has one task. The tasks
+     write to the partitions with the producer id and the epoch of the driver. An attempt after the
+     first would write rows again that the first attempt has written, so it fails, and with it the
+     write.
    - Otherwise several tasks have rows for a partition, but a partition can only have one writer,
      because brokers check the sequence numbers. So the tasks return encoded batches (`ForDriver`),
      and the driver writes them. Then tasks may be repeated. The size of the write is limited.
-3. `commit`: the driver looks up the marker of the query (`markers`). If the marker has the number of
-   this write, the write was committed before, and the driver aborts the transaction. Otherwise it
-   writes the rows that the tasks returned and a new marker, and commits the transaction.
+3. `commit`: the driver looks up the marker of the query (`markers`). If the marker has the number
+   of this write, the write was committed before, and the driver aborts the transaction. Otherwise
+   it writes the rows that the tasks returned and a new marker, and commits the transaction.
 
 The driver calls `begin` in the process that plans the write, and `commit` in another process. The
 commit messages of the tasks contain all that `commit` needs.

@@ -1,8 +1,8 @@
 """The batch and the streaming writer, which Spark calls.
 
-Without transactions rows are written at least once: tasks write as rows arrive, and if Spark repeats
-a task or a micro-batch, its rows are written again. With transactions they are written exactly once
-(`transactional`).
+Without transactions rows are written at least once: tasks write as rows arrive, and if Spark
+repeats a task or a micro-batch, its rows are written again. With transactions they are written
+exactly once (`transactional`).
 
 Spark creates a writer in the process that plans the write, and pickles it for the tasks. The
 transaction begins then. The process that commits a micro-batch creates another writer, which is not

@@ -51,9 +51,9 @@ QUICK_SETTINGS = {
 class Cluster:
     """A cluster for tests. Call its methods from the test's thread.
 
-    The nodes have the ids 1, 2, 3 and so on. The first three are brokers and controllers, the others
-    are only brokers. `nodes` has a `NodeControl` for each, which injects faults into the requests of
-    one node.
+    The nodes have the ids 1, 2, 3 and so on. The first three are brokers and controllers, the
+    others are only brokers. `nodes` has a `NodeControl` for each, which injects faults into the
+    requests of one node.
 
     `topics` has the number of partitions by name. The `with` statement creates these topics, with
     three replicas. `settings` are settings of all nodes, as in server.properties. `data` is a

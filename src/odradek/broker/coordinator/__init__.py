@@ -24,8 +24,8 @@ Therefore no response contains state that may still be lost.
 - `replicas` gives access to the partitions of the topic.
 - `group_coordinator` and `transaction_coordinator` pass requests of handlers to the right shard.
 - `markers` writes transaction markers, and `marker_sender` sends them to other brokers.
-- `verification` checks that a partition belongs to a transaction, and `membership` asks coordinators
-  on other brokers.
+- `verification` checks that a partition belongs to a transaction, and `membership` asks
+  coordinators on other brokers.
 - `producer_ids` allocates producer ids.
 
 The model is Apache Kafka's `CoordinatorRuntime`. Differences: docs/decisions/coordinator-*.

@@ -1,7 +1,8 @@
 """The five APIs of the share coordinator, which have the same shape.
 
-A request has a group id and topics, a topic has its id and partitions. The response has a result for
-each topic, with a result for each partition. The partitions are different messages for each API.
+A request has a group id and topics, a topic has its id and partitions. The response has a result
+for each topic, with a result for each partition. The partitions are different messages for each
+API.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A share partition belongs to a partition of `__share_group_state`, depending on 
 (`SharePartitionKey.text`). The leader of this partition coordinates the share partition. There is
 one state machine per partition of the topic.
 
-A request has many share partitions of one group. Each is a separate operation, possibly in different
-state machines, with a separate result.
+A request has many share partitions of one group. Each is a separate operation, possibly in
+different state machines, with a separate result.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The client of the share coordinators (Kafka's `DefaultStatePersister`, `PersisterStateManager`).
 
-The coordinator of a share partition is the leader of its partition of `__share_group_state`. If this
-broker is the leader, the operation is performed directly. Otherwise it is sent to the leader. The
-operations of one API for one group are sent in one request, and one request is in flight to each
-broker. Operations that arrive in the meantime are sent in the next request.
+The coordinator of a share partition is the leader of its partition of `__share_group_state`. If
+this broker is the leader, the operation is performed directly. Otherwise it is sent to the leader.
+The operations of one API for one group are sent in one request, and one request is in flight to
+each broker. Operations that arrive in the meantime are sent in the next request.
 
 The operations of one share partition are performed one after the other, in the order of the calls,
 even if one of them must be repeated. Operations are repeated if the coordinator moves, loads, or

@@ -1,10 +1,10 @@
 """Moves replicas between the log directories of a broker (KIP-113).
 
 The batches of a replica are copied into a *future log* in the other directory, `CHUNK_BYTES` at a
-time, while clients continue to use the replica. A future log follows the replica's log as a follower
-follows its leader: if the replica's log is truncated, the epochs diverge, and the future log is
-truncated (`core/replica/divergence`). When both logs have the same end, the future log is flushed
-and replaces the replica's log (`ReplicaManager.replace_log`).
+time, while clients continue to use the replica. A future log follows the replica's log as a
+follower follows its leader: if the replica's log is truncated, the epochs diverge, and the future
+log is truncated (`core/replica/divergence`). When both logs have the same end, the future log is
+flushed and replaces the replica's log (`ReplicaManager.replace_log`).
 
 In Apache Kafka, `ReplicaAlterLogDirsThread` does this. Here moves do not survive a restart of the
 node: at the start, future logs are removed.

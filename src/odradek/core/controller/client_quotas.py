@@ -44,8 +44,8 @@ def alter_client_quotas(
 ) -> Decision[AlterClientQuotasResponse]:
     """Set and remove limits. Each entity has one result, and all its changes are made or none.
 
-    An entity that the request names twice keeps the changes of the first entry, and its result is an
-    error, as in Apache Kafka. A limit that does not change gets no record.
+    An entity that the request names twice keeps the changes of the first entry, and its result is
+    an error, as in Apache Kafka. A limit that does not change gets no record.
     """
     records: list[Message] = []
     results: dict[ClientQuotaEntity, ApiError | None] = {}

@@ -2,8 +2,8 @@
 
 There is a limit for the node, one for each listener, and one for each address. If the node or a
 listener exceeds its limit, the listener accepts the connection later. A connection of an address
-that exceeds its limit is refused. It is closed later, so that the client does not try again at once,
-and it does not count for any limit. No connection is delayed for longer than a window.
+that exceeds its limit is refused. It is closed later, so that the client does not try again at
+once, and it does not count for any limit. No connection is delayed for longer than a window.
 
 The listener that brokers use among themselves is protected if there are others: its connections do
 not count for the node.

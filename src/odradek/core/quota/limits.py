@@ -10,8 +10,8 @@ may be the default, which is None here as in the metadata. The first limit that 
 
 The clients that share a limit share one measurement, which has a key: a user and a client id. With
 the limits 3 and 6 all client ids of a user share it, and the client id in the key is empty. With 7
-and 8 all users of a client id share it, and the user is empty. Otherwise it belongs to the user with
-this client id. A default is thus a limit for each user or client id, not for all together.
+and 8 all users of a client id share it, and the user is empty. Otherwise it belongs to the user
+with this client id. A default is thus a limit for each user or client id, not for all together.
 
 A client without a client id, or with an empty one, is special as in Apache Kafka: the limits 2 and
 5 determine its key, but do not apply to it.

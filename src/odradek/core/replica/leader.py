@@ -227,9 +227,9 @@ class PartitionLeader:
         """Return the follower from which a consumer in `rack` should read `offset` (KIP-392).
 
         The result is -1 if the consumer should read from the leader. The rules are those of Apache
-        Kafka's `RackAwareReplicaSelector`: the leader if it is in the rack, else the in-sync follower
-        in the rack that has the most records. Its broker must not be fenced and must have the
-        listener that the consumer is connected to.
+        Kafka's `RackAwareReplicaSelector`: the leader if it is in the rack, else the in-sync
+        follower in the rack that has the most records. Its broker must not be fenced and must have
+        the listener that the consumer is connected to.
         """
         own = self._broker_of(self._broker_id)
         if own is not None and own.rack == rack:

@@ -53,8 +53,8 @@ class ByteRate:
     def falls_to_ms(self, now_ms: int, limit: int) -> int:
         """Return the first time at which the rate is at most `limit` if no more bytes are counted.
 
-        `limit` is a number of bytes per second. When the oldest window is too old, the rate may rise
-        again, because the time since the oldest window is shorter then.
+        `limit` is a number of bytes per second. When the oldest window is too old, the rate may
+        rise again, because the time since the oldest window is shorter then.
         """
         windows = self._current(now_ms)
         begin_ms = now_ms
@@ -81,8 +81,8 @@ class ReplicationThrottle:
         self.limit = UNLIMITED
         """Bytes per second."""
         self.topics: dict[str, frozenset[int] | None] = {}
-        """The throttled partitions of each topic; None if all partitions are throttled. It is always
-        the same object."""
+        """The throttled partitions of each topic; None if all partitions are throttled. It is
+        always the same object."""
 
     def set_limit(self, bytes_per_second: int) -> None:
         """Change the limit."""

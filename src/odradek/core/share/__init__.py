@@ -12,8 +12,8 @@ deliveries, and acknowledges them: it accepts, releases or rejects them, or rene
                   or timeout
 
 - `partition` has `SharePartition`, the state machine of one share partition.
-- `window` has the records between the start offset and the end offset. `acquisition` acquires records
-  in the window, `acknowledgement` ends their acquisition.
+- `window` has the records between the start offset and the end offset. `acquisition` acquires
+  records in the window, `acknowledgement` ends their acquisition.
 - `in_flight` has the state of a batch, or of its single offsets. `batches` orders the batches.
 - `locks` has the acquisition locks and the times at which they expire.
 - `session` has the share sessions, which tell the broker the partitions that a member fetches.

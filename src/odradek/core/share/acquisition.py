@@ -7,8 +7,8 @@ after the end offset, and in gaps, are acquired in new batches.
 - By default, whole batches of the log are acquired, so that a response may have more records than
   the member has requested ("batch optimized"). New records are divided into batches of about
   `batch_size` records, at batch boundaries of the log.
-- With a record limit (KIP-1206) exactly as many records are acquired as the member has requested, if
-  there are enough.
+- With a record limit (KIP-1206) exactly as many records are acquired as the member has requested,
+  if there are enough.
 - A record that was delivered often probably makes the members fail. Records that are delivered with
   it would reach the limit of deliveries too. Therefore such records are delivered in smaller and
   smaller batches. The last delivery of a record contains only this record.

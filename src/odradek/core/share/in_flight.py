@@ -1,8 +1,8 @@
 """The state of records in flight: of a whole batch, or of each of its offsets.
 
 A change that the share coordinator must store is a transition. It takes effect at once, so that the
-records cannot be acquired or acknowledged again, and is completed or undone when the coordinator has
-responded.
+records cannot be acquired or acknowledged again, and is completed or undone when the coordinator
+has responded.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ A `ShareCoordinatorMachine` (`machine`) has the share partitions of one partitio
 
 The log has two kinds of records. A ShareSnapshot has the whole state. A ShareUpdate has the changes
 since the last snapshot. After `share.coordinator.snapshot.update.records.per.snapshot` updates, the
-next change is written as a snapshot. The log is not compacted: records before the oldest of the last
-snapshots of all share partitions are deleted. Share partitions whose last snapshot is old get a new
-snapshot, so that they do not prevent this.
+next change is written as a snapshot. The log is not compacted: records before the oldest of the
+last snapshots of all share partitions are deleted. Share partitions whose last snapshot is old get
+a new snapshot, so that they do not prevent this.
 
 Two epochs fence old writers. The state epoch is higher after each initialization. The leader epoch
 is the epoch of the leader that has read the state.

@@ -1,8 +1,9 @@
 """The state machine of one partition of `__share_group_state`.
 
-An operation has the key of one share partition and, if it has any, the data of this partition in the
-request. Its response is the result of the partition in the response. An invalid operation is not an
-exception: the result has the error, because the other partitions of the request are independent.
+An operation has the key of one share partition and, if it has any, the data of this partition in
+the request. Its response is the result of the partition in the response. An invalid operation is
+not an exception: the result has the error, because the other partitions of the request are
+independent.
 """
 
 from __future__ import annotations
@@ -228,8 +229,8 @@ class ShareCoordinatorMachine:
     ) -> tuple[ErrorCode, str | None] | None:
         """Return the error of an operation, and its message if it is not the error's own.
 
-        `leader_epoch` and `state_epoch` are compared with the epochs of the state. A leader epoch of
-        None and a state epoch of -1 are not compared.
+        `leader_epoch` and `state_epoch` are compared with the epochs of the state. A leader epoch
+        of None and a state epoch of -1 are not compared.
         """
         if key.partition < 0:
             return ErrorCode.INVALID_REQUEST, _NEGATIVE

@@ -93,7 +93,8 @@ def after_snapshot(
 def after_update(before: ShareState | None, value: ShareUpdateValue) -> ShareState:
     """Return the state after the replay of an update.
 
-    There is no state before if the snapshot was deleted from the log. Then a newer snapshot follows.
+    There is no state before if the snapshot was deleted from the log. Then a newer snapshot
+    follows.
     """
     if before is None:
         return ShareState(

@@ -1,12 +1,12 @@
 """Combines batches of delivery states (Kafka's `PersisterStateBatchCombiner`).
 
-If two batches overlap, the batch with the higher delivery count wins, then the batch with the higher
-delivery state. The other batch keeps the offsets that do not overlap. Adjacent batches with the same
-state are joined.
+If two batches overlap, the batch with the higher delivery count wins, then the batch with the
+higher delivery state. The other batch keeps the offsets that do not overlap. Adjacent batches with
+the same state are joined.
 
 The result has the same batches as in Apache Kafka. Batches are processed in the order of their
-offsets. A batch that neither overlaps nor continues the next batch is final. It is not joined with a
-later result, even if both have the same state.
+offsets. A batch that neither overlaps nor continues the next batch is final. It is not joined with
+a later result, even if both have the same state.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ A `TransactionMachine` (`machine`) has the transactional ids of one partition of
 - `ending`: EndTxn in version 1 and version 2 of the protocol (KIP-890), and the coordinator's
   own aborts;
 - `completion`: writes the markers to the partitions, and then the last record;
-- `markers` and `membership_questions`: what is sent to other brokers, one request at a time to each;
+- `markers` and `membership_questions`: what is sent to other brokers, one request at a time to
+  each;
 - `periodic_tasks`: aborts transactions after their timeout, and removes expired ids;
 - `listing`: DescribeTransactions and ListTransactions;
 - `records`: the records of the log.

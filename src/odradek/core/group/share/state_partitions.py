@@ -1,8 +1,8 @@
 """The partitions whose share state is initializing, initialized, or being deleted.
 
-This is the content of a ShareGroupStatePartitionMetadata record. The share state itself is stored by
-the share coordinator. A partition is initializing while the group coordinator waits for the share
-coordinator, and initialized when it may be assigned to members.
+This is the content of a ShareGroupStatePartitionMetadata record. The share state itself is stored
+by the share coordinator. A partition is initializing while the group coordinator waits for the
+share coordinator, and initialized when it may be assigned to members.
 """
 
 from __future__ import annotations
