@@ -135,6 +135,16 @@ def join_isr(controller, isr):
     controller.replay([change.record()])
 
 
+def test_a_replica_that_is_removed_is_not_eligible_to_lead():
+    controller = Controller().join(1, 2)
+    settings = {"min.insync.replicas": "2"}
+    create(controller, topic("a", assignments={0: [1]}, settings=settings))
+    assert move(controller, [2]) == 0
+    join_isr(controller, [1, 2])
+    state = partition(controller)
+    assert (state.replicas, state.isr, state.elr) == ((2,), (2,), ())
+
+
 def test_a_partition_moves_in_steps():
     controller = four_brokers()
     assert moving(controller) == {}

@@ -150,6 +150,22 @@ def test_fenced_brokers_are_not_in_sync():
     assert result.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
+def test_a_broker_that_has_stopped_gets_replicas_and_one_that_stops_gets_none():
+    controller = Controller().join(1, 2, 3)
+    create(controller, topic("a", assignments={0: [1, 2, 3]}))
+    controller.heartbeat(1, shut_down=True)
+    (result,) = create(controller, topic("b", factor=3))
+    assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    for broker in (2, 3):
+        controller.heartbeat(broker)
+    controller.heartbeat(1, shut_down=True)
+    assert controller.image.cluster.brokers[1].fenced
+    (result,) = create(controller, topic("b", factor=3))
+    assert result.error_code == 0
+    partition = controller.image.topics.partition("b", 0)
+    assert (set(partition.replicas), set(partition.isr)) == ({1, 2, 3}, {2, 3})
+
+
 def test_without_a_live_broker_there_are_no_topics():
     controller = Controller()
     controller.register(1)

@@ -132,14 +132,16 @@ class PartitionChange:
         """
         if not self._state.elr_enabled:
             return
-        if len(self.isr) >= self._min_isr:
+        if len(self.isr) >= min(self._min_isr, len(self.replicas)):
             self._elr = ()
             return
         candidates = sorted({*self._elr, *self._before.isr})
         self._elr = [
             replica
             for replica in candidates
-            if replica not in self.isr and replica not in self.unclean_shutdown
+            if replica in self.replicas
+            and replica not in self.isr
+            and replica not in self.unclean_shutdown
         ]
 
     # -- the election ---------------------------------------------------------------------------

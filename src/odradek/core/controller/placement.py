@@ -78,7 +78,8 @@ def _racks(state: ControllerState) -> list[_Rack]:
     """Return the racks with usable brokers, sorted by name. Brokers without a rack come first."""
     by_rack: dict[str, tuple[list[int], list[int]]] = {}
     for broker in state.image.cluster.brokers.values():
-        if broker.in_controlled_shutdown or not broker.has_uncordoned_directory:
+        is_stopping = broker.in_controlled_shutdown and not broker.fenced
+        if is_stopping or not broker.has_uncordoned_directory:
             continue
         unfenced, fenced = by_rack.setdefault(broker.rack or "", ([], []))
         (fenced if broker.fenced else unfenced).append(broker.id)
