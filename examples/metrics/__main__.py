@@ -12,11 +12,11 @@ from rich.table import Table
 
 import odradek.spark
 from examples.metrics import queries
-from examples.metrics.queries import ALERT, ALERTS, METRICS, WINDOW, WINDOWS, Places, parsed
+from examples.metrics.queries import ALERT, ALERTS, METRICS, WINDOW, WINDOWS
 from examples.metrics.sampling import Sampler
-from odradek.client.admin.topics import NewTopic, create_topics
-from odradek.client.cluster import Cluster
+from examples.places import Places, show
 from odradek.demo import broker
+from odradek.demo.spark_work import CONF
 
 BARS = " ▁▂▃▄▅▆▇█"
 
@@ -38,18 +38,13 @@ def main() -> int:
 
 
 def _run(console: Console, output: Path, seconds: float, running: broker.RunningBroker) -> int:
-    with Cluster(running.servers) as cluster:
-        for made in create_topics(
-            cluster, [NewTopic(name, 2, 1) for name in (METRICS, WINDOWS, ALERTS)]
-        ).values():
-            if isinstance(made, Exception):
-                raise made
     assert running.process is not None
+    console.print("Starting Spark")
+    spark = odradek.spark.session("metrics", conf=CONF)
+    places = Places(spark, running.servers, output)
+    places.create(METRICS, WINDOWS, ALERTS)
     sampler = Sampler(running.servers, METRICS, running.process.pid)
     sampler.start()
-    console.print("Sampling; starting Spark")
-    spark = odradek.spark.session("metrics", conf={"spark.sql.shuffle.partitions": "2"})
-    places = Places(spark, running.servers, output)
     active = queries.start(places, to_the_end=False)
     console.print(f"Streaming for {seconds:g} s")
     ends_at = time.monotonic() + seconds
@@ -64,18 +59,14 @@ def _run(console: Console, output: Path, seconds: float, running: broker.Running
     queries.start(places, to_the_end=True)
     lines = queries.reconcile(places, sampler.count)
     _print_windows(console, places)
-    is_exact = all(expected == found for _, expected, found in lines)
-    table = Table("reconciled", "expected", "found")
-    for what, expected, found in lines:
-        table.add_row(what, str(expected), str(found), style="" if expected == found else "red")
-    console.print(table)
+    code = show(console, lines)
     spark.stop()
-    return 0 if is_exact else 1
+    return code
 
 
 def _print_windows(console: Console, places: Places) -> None:
-    rows = parsed(places.read(WINDOWS), WINDOW).where("name <> 'clock'").orderBy("start").collect()
-    alerts = parsed(places.read(ALERTS), ALERT).groupBy("name", "rule").count().collect()
+    rows = places.read(WINDOWS, WINDOW).where("name <> 'clock'").orderBy("start").collect()
+    alerts = places.read(ALERTS, ALERT).groupBy("name", "rule").count().collect()
     counts = {row.name: f"{row['count']} × {row.rule}" for row in alerts}
     table = Table("metric", "windows of 5 s", "mean", "max", "alerts")
     for name in sorted({row.name for row in rows}):

@@ -8,14 +8,12 @@ Both queries write exactly once, so each window is in `metrics.windows` once, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.metrics.sampling import CLOCK
+from examples.places import Line, Places
 
 METRICS, WINDOWS, ALERTS = "metrics", "metrics.windows", "metrics.alerts"
 SAMPLE = "name STRING, time BIGINT, value DOUBLE"
@@ -30,51 +28,6 @@ RULES = {
     "broker.resident_bytes": 300e6,
 }
 """There is an alert if the mean of a window is higher."""
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where the queries read and write."""
-
-    spark: SparkSession
-    servers: str
-    output: Path
-
-    def read(self, topic: str) -> DataFrame:
-        """Return the committed records of a topic."""
-        source = self.spark.read.format("odradek").option("kafka.bootstrap.servers", self.servers)
-        return source.options(**{"subscribe": topic, "isolation.level": "read_committed"}).load()
-
-    def stream(self, topic: str) -> DataFrame:
-        """Return a topic as a stream from its beginning."""
-        source = self.spark.readStream.format("odradek")
-        source = source.option("kafka.bootstrap.servers", self.servers)
-        options = {"startingOffsets": "earliest", "isolation.level": "read_committed"}
-        return source.options(subscribe=topic, **options).load()
-
-    def write(self, rows: DataFrame, topic: str, *, to_the_end: bool) -> StreamingQuery:
-        """Start to write rows to a topic as JSON, with the name as key.
-
-        With `to_the_end` the query ends when it has processed all records.
-        """
-        values = rows.select(sf.col("name").alias("key"), sf.to_json(sf.struct("*")).alias("value"))
-        writer = (
-            values.writeStream.format("odradek")
-            .option("kafka.bootstrap.servers", self.servers)
-            .option("topic", topic)
-            .option("deliveryGuarantee", "exactly-once")
-            .option("checkpointLocation", str(self.output / "checkpoints" / topic))
-        )
-        if to_the_end:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime="1 second").start()
-
-
-def parsed(records: DataFrame, schema: str) -> DataFrame:
-    """Return the fields of JSON values."""
-    return records.select(sf.from_json(sf.col("value").cast("string"), schema).alias("v")).select(
-        "v.*"
-    )
 
 
 def windows(samples: DataFrame) -> DataFrame:
@@ -103,22 +56,17 @@ def _broken_rule() -> Column:
 
 def start(places: Places, *, to_the_end: bool) -> list[StreamingQuery]:
     """Start both queries. With `to_the_end` the second starts when the first has ended."""
-    samples = parsed(places.stream(METRICS), SAMPLE)
-    first = places.write(windows(samples), WINDOWS, to_the_end=to_the_end)
-    if to_the_end:
-        first.awaitTermination()
-    found = alerts(parsed(places.stream(WINDOWS), WINDOW))
-    second = places.write(found, ALERTS, to_the_end=to_the_end)
-    if to_the_end:
-        second.awaitTermination()
-    return [first, second]
+    samples = places.stream(METRICS, SAMPLE)
+    first = places.write(windows(samples), WINDOWS, "name", to_the_end=to_the_end)
+    found = alerts(places.stream(WINDOWS, WINDOW))
+    return [first, places.write(found, ALERTS, "name", to_the_end=to_the_end)]
 
 
-def reconcile(places: Places, sent: int) -> list[tuple[str, int, int]]:
+def reconcile(places: Places, sent: int) -> list[Line]:
     """Return lines of (what, expected, found). They agree if nothing is lost or doubled."""
-    samples = parsed(places.read(METRICS), SAMPLE).where(sf.col("name") != CLOCK).cache()
-    written = parsed(places.read(WINDOWS), WINDOW).cache()
-    raised = parsed(places.read(ALERTS), ALERT)
+    samples = places.read(METRICS, SAMPLE).where(sf.col("name") != CLOCK).cache()
+    written = places.read(WINDOWS, WINDOW).cache()
+    raised = places.read(ALERTS, ALERT)
     expected = windows(samples).cache()
     pairs = expected.alias("e").join(written.alias("w"), ["name", "start"], "full")
     # The mean depends on the order in which values are added, so its last digits may differ.

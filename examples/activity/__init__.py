@@ -1,0 +1,1 @@
+"""Actions of visitors become sessions, counts, a funnel and a table. See README.md."""

@@ -1,0 +1,68 @@
+"""`python -m examples.commitlog`: see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from examples.commitlog import database, queries
+from examples.commitlog.database import Primary, Replica
+from examples.commitlog.queries import AIRCRAFT
+from examples.places import Line, Places, command
+from odradek.demo import data
+
+ROWS_SHOWN = 5
+
+
+def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
+    """Change a table, follow its changes, lose the table, and rebuild it from the topic."""
+    flights = data.load(options.flights).flights
+    places.create(AIRCRAFT, cleanup_policy="compact")
+    places.output.mkdir(parents=True, exist_ok=True)
+    primary = Primary(places.output / "primary.db")
+    replica = Replica(places.output / "replica.db")
+    shipped = 0
+    middle = len(flights) // 2
+    for number, part in enumerate((flights[:middle], flights[middle:])):
+        primary.land(part)
+        changes = primary.changes(shipped)
+        places.send(AIRCRAFT, ((key, row) for _, key, row in changes))
+        shipped = changes[-1][0]
+        console.print(f"{len(changes)} changes of the table are in the topic {AIRCRAFT}")
+        if number == 0:
+            queries.follow(places, replica, max(1000, len(changes) // 3))
+    lost = database.rows(primary.path)
+    primary.path.unlink()
+    console.print(f"{primary.path} is lost, with {len(lost)} rows")
+    queries.follow(places, replica, max(1000, shipped // 6))
+    rebuilt = queries.rebuild(places, places.output / "rebuilt.db")
+    found, followed = database.rows(rebuilt.path), database.rows(replica.path)
+    _print(console, found)
+    return [
+        ("changes in the topic", shipped, queries.changes_written(places)),
+        ("rows of the rebuilt table", len(lost), len(found)),
+        ("rows of the rebuilt table that differ from the lost one", 0, len(lost ^ found)),
+        ("rows of the replica", len(lost), len(followed)),
+        ("rows of the replica that differ from the lost table", 0, len(lost ^ followed)),
+    ]
+
+
+def _print(console: Console, rows: set[database.Row]) -> None:
+    table = Table(*database.COLUMNS, title="aircraft with the most flights in the rebuilt table")
+    for row in sorted(rows, key=lambda each: (-each[3], each[0]))[:ROWS_SHOWN]:
+        table.add_row(*map(str, row))
+    console.print(table)
+
+
+def main() -> int:
+    """Run the pipeline, and return 0 if its results reconcile."""
+    parser = argparse.ArgumentParser(prog="python -m examples.commitlog")
+    parser.add_argument("--flights", type=int, default=50_000, help="the year has 336776")
+    return command("commitlog", run, parser)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

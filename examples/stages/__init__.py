@@ -1,0 +1,1 @@
+"""Flights go through topics in stages: raw, enriched, by day. See README.md."""

@@ -1,0 +1,63 @@
+"""`python -m examples.stages`: see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from pyspark.sql import functions as sf
+from rich.console import Console
+from rich.table import Table
+
+from examples.places import Line, Places, command
+from examples.stages import queries
+from examples.stages.queries import AIRLINES, DAILY, DAY, ENRICHED, PLANES, RAW
+from odradek.demo import data
+
+DAYS_SHOWN = 5
+
+
+def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
+    """Send the flights in two parts, run both stages after each part, and reconcile."""
+    tables = data.load(options.flights)
+    places.create(AIRLINES, PLANES, cleanup_policy="compact")
+    places.create(RAW, ENRICHED, DAILY)
+    for topic, events in (
+        (AIRLINES, data.reference_events(tables.airlines, "carrier")),
+        (PLANES, data.reference_events(tables.planes, "tailnum")),
+    ):
+        places.send(topic, zip(events.keys, events.values, strict=True))
+    events = data.flight_events(tables.flights)
+    records = list(zip(events.keys, events.values, strict=True))
+    middle = len(records) // 2
+    for part in (records[:middle], records[middle:]):
+        sent = places.send(RAW, part)
+        console.print(f"{sent} events sent to {RAW}; the stages process them")
+        queries.run(places, max(1000, -(-len(part) // 4)))
+    _print(console, places)
+    return queries.reconcile(places, len(tables.flights))
+
+
+def _print(console: Console, places: Places) -> None:
+    days = places.read(DAILY, DAY).cache()
+    total = [sf.sum(name).alias(name) for name in ("flights", "cancelled", "late", "seats")]
+    table = Table("airline", "flights", "cancelled", "late", "seats")
+    for row in days.groupBy("airline").agg(*total).orderBy(sf.desc("flights")).collect():
+        table.add_row(*map(str, row))
+    console.print(table)
+    table = Table("days with the most late flights", "flights", "cancelled", "late")
+    worst = days.groupBy("day").agg(*total[:3]).orderBy(sf.desc("late"), "day")
+    for row in worst.limit(DAYS_SHOWN).collect():
+        table.add_row(*map(str, row))
+    console.print(table)
+
+
+def main() -> int:
+    """Run the pipeline, and return 0 if its results reconcile."""
+    parser = argparse.ArgumentParser(prog="python -m examples.stages")
+    parser.add_argument("--flights", type=int, default=50_000, help="the year has 336776")
+    return command("stages", run, parser)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
