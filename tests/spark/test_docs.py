@@ -17,13 +17,14 @@ TEXT = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(enc
 def test_the_examples_run(spark, servers, tmp_path, capsys):
     names: dict = {}
     examples = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
         here = example.replace("localhost:9092", servers)
         exec(here.replace('"checkpoints/', f'"{tmp_path}/'), names)  # in the session of the tests
     shown = capsys.readouterr().out
     assert "|  a|  one|        0|" in shown
     assert "|  b|  two|        0|" in shown
+    assert "|[61]|     0| cpu| 0.5|" in shown
     shouts = spark.read.format("odradek").option("bootstrap.servers", servers)
     found = shouts.option("subscribe", "shouts").load().collect()
     assert sorted((row.key, row.value) for row in found) == [(b"a", b"ONE"), (b"b", b"TWO")]

@@ -18,8 +18,9 @@ from odradek.spark.offsets import (
 )
 from odradek.spark.options import (
     TUNING_IGNORED,
+    Layout,
     Subscription,
-    includes_headers,
+    layout,
     read_options,
     write_options,
 )
@@ -37,7 +38,7 @@ def test_defaults_are_those_of_sparks_connector():
     assert (batch.start, batch.end) == (At(EARLIEST), At(LATEST))
     assert stream.start == At(LATEST)
     assert batch.fail_on_data_loss
-    assert not batch.include_headers
+    assert not batch.layout.headers
     assert not batch.read_committed
     assert batch.connection.bootstrap_servers == "localhost:9092"
 
@@ -86,6 +87,9 @@ def test_where_a_stream_starts(given, expected):
         ({"minPartitions": "none"}, "minPartitions must be an integer"),
         ({"minPartitions": "0"}, "minPartitions must be at least 1"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss must be one of true, false"),
+        ({"valueFormat": "xml"}, "valueFormat must be one of json"),
+        ({"valueFormat": "json"}, "need both valueFormat=json and valueSchema"),
+        ({"decodeErrors": "null"}, "valueFormat and valueSchema are missing"),
         ({"kafka.security.protocol": "TLS"}, "must be one of PLAINTEXT, SSL"),
         ({"kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism is missing"),
     ],
@@ -132,8 +136,15 @@ def test_limits_and_group():
 
 
 def test_headers_are_asked_for():
-    assert includes_headers({"includeHeaders": "true"})
-    assert not includes_headers(SERVERS)
+    assert layout({"includeHeaders": "true"}).headers
+    assert not layout(SERVERS).headers
+
+
+def test_typed_values_are_asked_for():
+    given = {"valueFormat": "JSON", "valueSchema": "a INT", "decodeErrors": "null"}
+    assert read(**given).layout == layout(given) == Layout(False, "a INT", True)
+    assert read().layout == Layout(False, None, False)
+    assert write_options({**SERVERS, "valueFormat": "json"}).values_are_json
 
 
 def test_writes():

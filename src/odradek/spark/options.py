@@ -46,6 +46,9 @@ READ_OPTIONS = (
     "endingTimestamp",
     "endingOffsetsByTimestamp",
     "includeHeaders",
+    "valueFormat",
+    "valueSchema",
+    "decodeErrors",
     "failOnDataLoss",
     "minPartitions",
     "maxRecordsPerPartition",
@@ -61,6 +64,7 @@ READ_OPTIONS = (
 )
 WRITE_OPTIONS = (
     "topic",
+    "valueFormat",
     "acks",
     "batch.size",
     "compression.type",
@@ -119,6 +123,8 @@ TRANSACTION_TIMEOUT_MS = 10 * 60 * 1000
 GROUP_SIZE_MAX = 200
 """The maximum length of the name of a group that is derived from a subscription."""
 GUARANTEES = {"exactly-once": True, "at-least-once": False}
+VALUE_FORMATS = {"json": True}
+DECODE_ERRORS = {"fail": False, "null": True}
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -132,6 +138,16 @@ class ConnectionOptions:
     client_id: str
     request_timeout_ms: int
     security: Security = PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a read. `value_schema` is None if values are bytes."""
+
+    headers: bool
+    value_schema: str | None
+    keeps_undecoded: bool
+    """Whether values that cannot be decoded are null, with their bytes in another column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +167,7 @@ class ReadOptions:
     subscription: Subscription
     start: Bound
     end: Bound
-    include_headers: bool
+    layout: Layout
     fail_on_data_loss: bool
     min_partitions: int | None
     max_records_per_partition: int | None
@@ -173,6 +189,7 @@ class WriteOptions:
 
     connection: ConnectionOptions
     topic: str | None
+    values_are_json: bool
     acks: int
     batch_size: int
     codec: Codec
@@ -240,13 +257,34 @@ class _Given:
         return choices[text.lower()]
 
 
-def includes_headers(options: Mapping[str, str]) -> bool:
-    """Return whether a read has the column `headers`. Reject unknown options.
+def layout(options: Mapping[str, str]) -> Layout:
+    """Return the columns of a read. Reject unknown options.
 
     Raises:
         ValueError: an option is unknown or malformed.
     """
-    return _Given(options, (*READ_OPTIONS, *WRITE_OPTIONS)).boolean("includeHeaders", False)
+    return _layout(_Given(options, (*READ_OPTIONS, *WRITE_OPTIONS)))
+
+
+def _layout(given: _Given) -> Layout:
+    return Layout(
+        headers=given.boolean("includeHeaders", False),
+        value_schema=given.text("valueSchema").strip() or None,
+        keeps_undecoded=given.choice("decodeErrors", DECODE_ERRORS, False),
+    )
+
+
+def _checked_layout(given: _Given) -> Layout:
+    """Return the columns of a read whose options fit each other."""
+    is_json = given.choice("valueFormat", VALUE_FORMATS, False)
+    found = _layout(given)
+    if is_json != (found.value_schema is not None):
+        raise ValueError("typed values need both valueFormat=json and valueSchema")
+    if given.has("decodeErrors") and not is_json:
+        raise ValueError(
+            "decodeErrors is for typed values: valueFormat and valueSchema are missing"
+        )
+    return found
 
 
 def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
@@ -270,7 +308,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
         subscription=_subscription(given),
         start=_start(given, LATEST if streaming else EARLIEST, streaming),
         end=_end(given),
-        include_headers=given.boolean("includeHeaders", False),
+        layout=_checked_layout(given),
         fail_on_data_loss=given.boolean("failOnDataLoss", True),
         min_partitions=given.integer("minPartitions", 1),
         max_records_per_partition=given.integer("maxRecordsPerPartition", 1),
@@ -299,6 +337,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(
         connection=_connection(given),
         topic=given.text("topic") or None,
+        values_are_json=given.choice("valueFormat", VALUE_FORMATS, False),
         acks=acks,
         batch_size=given.integer("batch.size", 1) or BATCH_SIZE,
         codec=given.choice("compression.type", CODECS, Codec.NONE),

@@ -36,13 +36,21 @@ from odradek.spark.offsets import JsonOffsets, Offsets, from_json, require_all, 
 from odradek.spark.options import ReadOptions
 from odradek.spark.planning import Split
 from odradek.spark.pushdown import Pushed
+from odradek.spark.typed import ValueDecoder
+
+
+def _decoded(
+    batches: Iterable[pa.RecordBatch], decoder: ValueDecoder | None
+) -> Iterable[pa.RecordBatch]:
+    return batches if decoder is None else map(decoder, batches)
 
 
 class BatchReader(DataSourceReader):
     """Reads from a start to an end. Both are fixed when the query is planned."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, decoder: ValueDecoder | None = None) -> None:
         self._options = options
+        self._decoder = decoder
         self._pushed = Pushed()
 
     def partitions(self) -> list[InputPartition]:
@@ -79,7 +87,7 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a split. If there are no splits, Spark calls this with another object."""
         if isinstance(partition, Split):
-            yield from read_split(self._options, partition)
+            yield from _decoded(read_split(self._options, partition), self._decoder)
 
 
 class FilteringBatchReader(BatchReader):
@@ -96,8 +104,9 @@ class FilteringBatchReader(BatchReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads micro-batches. Spark stores the offsets in its checkpoint."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, decoder: ValueDecoder | None = None) -> None:
         self._options = options
+        self._decoder = decoder
         self._cluster: Cluster | None = None
         self._last_end: Offsets | None = None
         self._goal: Offsets | None = None
@@ -216,7 +225,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a split. If there are no splits, Spark calls this with another object."""
         if isinstance(partition, Split):
-            yield from read_split(self._options, partition)
+            yield from _decoded(read_split(self._options, partition), self._decoder)
 
     # -- commit and stop --------------------------------------------------------------------
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from odradek.spark.columns import SCHEMA, SCHEMA_WITH_HEADERS
-from odradek.spark.options import includes_headers, read_options, write_options
+from odradek.spark import typed
+from odradek.spark.options import Layout, layout, read_options, write_options
 from odradek.spark.readers import BatchReader, FilteringBatchReader, StreamReader
+from odradek.spark.typed import ValueDecoder
 from odradek.spark.writers import BatchWriter, StreamWriter, check_schema
 
 
@@ -19,19 +20,19 @@ class OdradekDataSource(DataSource):
         """The name in `format(…)`."""
         return "odradek"
 
-    def schema(self) -> StructType:
-        """Return the schema, which is the schema of Spark's Kafka source."""
-        return SCHEMA_WITH_HEADERS if includes_headers(self.options) else SCHEMA
+    def schema(self) -> StructType | str:
+        """Return the schema: that of Spark's Kafka source, or with typed values."""
+        return typed.schema(layout(self.options))
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader of a batch query."""
-        self._check(schema)
-        return BatchReader(read_options(self.options, streaming=False))
+        options = read_options(self.options, streaming=False)
+        return BatchReader(options, self._decoder(schema, options.layout))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  (Spark's name)
         """Return the reader of a streaming query."""
-        self._check(schema)
-        return StreamReader(read_options(self.options, streaming=True))
+        options = read_options(self.options, streaming=True)
+        return StreamReader(options, self._decoder(schema, options.layout))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Return the writer of a batch query, which can only append."""
@@ -47,9 +48,14 @@ class OdradekDataSource(DataSource):
         check_schema(schema, options)
         return StreamWriter(options, schema)
 
-    def _check(self, schema: StructType) -> None:
-        if schema.fieldNames() != self.schema().fieldNames():
-            raise ValueError("this source has a fixed schema: omit .schema(…)")
+    @staticmethod
+    def _decoder(schema: StructType, wanted: Layout) -> ValueDecoder | None:
+        if schema.fieldNames() != typed.field_names(wanted):
+            raise ValueError(
+                "this source has a fixed schema: omit .schema(…). The option valueSchema has the "
+                "schema of JSON values"
+            )
+        return typed.decoder(wanted, schema)
 
 
 class FilteringDataSource(OdradekDataSource):
@@ -57,5 +63,5 @@ class FilteringDataSource(OdradekDataSource):
 
     def reader(self, schema: StructType) -> FilteringBatchReader:
         """Return the reader of a batch query."""
-        self._check(schema)
-        return FilteringBatchReader(read_options(self.options, streaming=False))
+        options = read_options(self.options, streaming=False)
+        return FilteringBatchReader(options, self._decoder(schema, options.layout))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from odradek.client.cluster import Cluster
 from odradek.env.clock import SystemClock
 from odradek.model.topic_partition import TopicPartition
+from odradek.spark import json_encoding
 from odradek.spark.encoding import EncodedRecords, Rows, encode_records
 from odradek.spark.options import WriteOptions
 from odradek.spark.partitioning import partitions_of_keys
@@ -90,7 +91,7 @@ class TopicWriter:
     def _by_topic(self, table: pa.Table) -> Iterator[tuple[str, Rows, pa.Int32Array | None]]:
         """Yield the rows of each topic. The option `topic` overrides the column, as in Spark."""
         rows = Rows(
-            value=_binary(_column(table, "value")),
+            value=_binary(_value(table)),
             key=None if "key" not in table.column_names else _binary(_column(table, "key")),
             headers=_column(table, "headers") if "headers" in table.column_names else None,
         )
@@ -145,6 +146,12 @@ def _column(table: pa.Table, name: str) -> pa.Array:
     """Return a column as one array."""
     column = table.column(name)
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _value(table: pa.Table) -> pa.Array:
+    """Return the values. Structs are encoded as JSON (`valueFormat`)."""
+    column = _column(table, "value")
+    return json_encoding.encode(column) if pa.types.is_struct(column.type) else column
 
 
 def _binary(column: pa.Array) -> pa.BinaryArray:

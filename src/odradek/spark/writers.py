@@ -41,6 +41,7 @@ from odradek.spark.producing import Sender
 from odradek.spark.resolution import connect, patiently
 from odradek.spark.topic_writer import TopicWriter
 from odradek.spark.transactional import ForDriver, WriteConflictError, Written
+from odradek.spark.typed import check_type
 
 QUERY_ID = "sql.streaming.queryId"
 """The property of a task that has the id of the streaming query. It is stored in the checkpoint."""
@@ -67,11 +68,22 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
     if "topic" not in columns and options.topic is None:
         raise ValueError("no topic: give the option 'topic', or a column 'topic'")
     for name, allowed in COLUMN_TYPES.items():
-        if name in columns and not any(_same(columns[name], each) for each in allowed):
+        if name == "value" and options.values_are_json:
+            _check_json(columns[name])
+        elif name in columns and not any(_same(columns[name], each) for each in allowed):
             names = " or ".join(each.simpleString() for each in allowed)
             raise ValueError(
                 f"column '{name}' must be of type {names}; it is {columns[name].simpleString()}"
             )
+
+
+def _check_json(value: DataType) -> None:
+    if not isinstance(value, StructType) or not value.fields:
+        raise ValueError(
+            "with valueFormat=json the column 'value' must be a struct with fields; it is "
+            f"{value.simpleString()}"
+        )
+    check_type(value, "value", may_be_required=True)
 
 
 def _same(one: DataType, other: DataType) -> bool:

@@ -1,0 +1,98 @@
+"""Typed values in Spark: columns to JSON in a topic, and back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
+
+from odradek.spark import typed
+from odradek.spark.options import Layout
+
+SCHEMA = "name STRING, at TIMESTAMP, size INT, tags ARRAY<STRING>"
+NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.spark
+def test_columns_become_json_and_come_back(spark, servers, make_topic, checkpoint):
+    topic = make_topic()
+    options = {"kafka.bootstrap.servers": servers, "valueFormat": "json"}
+    rows = spark.sql(
+        "SELECT 'k' AS key, named_struct('name', 'é\"', 'at', TIMESTAMP '2026-11-22 12:00:00Z',"
+        " 'size', 3, 'tags', array('a', NULL)) AS value"
+    )
+    rows.write.format("odradek").mode("append").options(**options, topic=topic).save()
+    producer = Producer({"bootstrap.servers": servers})
+    for value in (b'{"size": "three"}', None, b'{"size": 4}'):
+        producer.produce(topic, value)
+    producer.flush(30)
+
+    def read(source, **more):
+        source = source.format("odradek").options(**options, subscribe=topic, **more)
+        return source.option("startingOffsets", "earliest").load()
+
+    strict = read(spark.read, valueSchema=SCHEMA)
+    with pytest.raises(
+        PySparkException, match=rf"{topic}-0 at offset 1 is not JSON of valueSchema"
+    ):
+        strict.collect()
+    value = strict.where("offset = 0").select("value.*").collect()
+    assert [tuple(row) for row in value] == [('é"', NOON.replace(tzinfo=None), 3, ["a", None])]
+    texts = (
+        spark.read.format("odradek")
+        .options(subscribe=topic)
+        .option("kafka.bootstrap.servers", servers)
+    )
+    first = texts.load().where("offset = 0").collect()[0].value
+    assert first.startswith('{"name":"é\\"","at":"2026-11-22T12:00:00'.encode())
+
+    schema = strict.schema["value"].dataType.json()
+    stream = read(spark.readStream, valueSchema=schema, decodeErrors="null", includeHeaders="true")
+    found = []
+    query = (
+        stream.writeStream.foreachBatch(lambda batch, _: found.extend(batch.collect()))
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    found.sort(key=lambda row: row.offset)
+    assert [row.value.size if row.value else None for row in found] == [3, None, None, 4]
+    assert [row.undecoded for row in found] == [None, b'{"size": "three"}', None, None]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("{}", "not the JSON of a StructType"),
+        ('{"type": "struct"', "not the JSON of a StructType"),
+    ],
+)
+def test_wrong_schemas_are_reported(schema, message):
+    with pytest.raises(ValueError, match=message):
+        typed.schema(Layout(headers=False, value_schema=schema, keeps_undecoded=False))
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ({"type": "binary", "nullable": True}, "value.x is of type binary; JSON values have"),
+        ({"type": "decimal(10,2)", "nullable": True}, "value.x is of type decimal"),
+        ({"type": "long", "nullable": False}, "value.x is NOT NULL"),
+    ],
+)
+def test_types_that_json_does_not_have(field, message):
+    row = {"type": "struct", "fields": [{"name": "x", "metadata": {}, **field}]}
+    with pytest.raises(ValueError, match=message):
+        typed.check_type(StructType.fromJson(row), "value")
+
+
+@pytest.mark.spark
+def test_values_must_be_structs(spark, servers):
+    write = spark.sql("SELECT 'text' AS value").write.format("odradek").mode("append")
+    options = {"kafka.bootstrap.servers": servers, "topic": "x", "valueFormat": "json"}
+    with pytest.raises(PySparkException, match="must be a struct with fields; it is string"):
+        write.options(**options).save()
