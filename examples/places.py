@@ -71,8 +71,8 @@ class Places:
     ) -> DataFrame:
         """Return a topic as a stream from its beginning.
 
-        A micro-batch has at most `per_batch` records. `group` shows the progress; if several queries
-        read a topic, each has its own group.
+        A micro-batch has at most `per_batch` records. `group` shows the progress; if several
+        queries read a topic, each has its own group.
         """
         source = self.spark.readStream.format("odradek")
         source = source.option("kafka.bootstrap.servers", self.servers)

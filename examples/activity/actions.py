@@ -18,8 +18,8 @@ END = "end"
 def actions(flights: pd.DataFrame) -> pd.DataFrame:
     """Return the actions of flights in the order of their times.
 
-    The columns are `visitor`, `section` (the airline), `page`, `action` and `time` in ms. An aircraft
-    without a tail number is named by its flight.
+    The columns are `visitor`, `section` (the airline), `page`, `action` and `time` in ms. An
+    aircraft without a tail number is named by its flight.
     """
     has_landed = flights["arr_delay"].notna()
     reached = {

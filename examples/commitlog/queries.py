@@ -1,7 +1,7 @@
 """From the topic to tables: a replica that follows the changes, and a rebuilt table.
 
-The topic is compacted, so it keeps the last change of each key, and with it the whole table. Records
-of a key are in one partition, so the order of its changes is the order of their offsets.
+The topic is compacted, so it keeps the last change of each key, and with it the whole table.
+Records of a key are in one partition, so the order of its changes is the order of their offsets.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Decodes JSON values to Arrow structs in bulk, without a Python step per record.
 
 The values are joined with line feeds, and `pyarrow.json` parses them in one call. The rows of its
-result must be the values, so only values that begin with `{` and end with `}` take part. Such a value
-is one row, several rows, or an error. Two values cannot be one row: JSON has no `{` after a `}`, and no
-line feed in a string. So if there are as many rows as values, each row is the value at its place.
+result must be the values, so only values that begin with `{` and end with `}` take part. Such a
+value is one row, several rows, or an error. Two values cannot be one row: JSON has no `{` after a
+`}`, and no line feed in a string. So if there are as many rows as values, each row is the value at
+its place.
 
 If there is an error, the values are halved until those with errors are alone.
 """

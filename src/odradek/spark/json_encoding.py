@@ -1,8 +1,8 @@
 """Encodes Arrow structs as JSON texts in bulk, without a Python step per record.
 
 Each field becomes a column of texts, and Arrow joins the columns. Only strings with characters that
-JSON must escape are encoded one after the other. As with Spark's `to_json`, fields that are null are
-omitted, and times are strings.
+JSON must escape are encoded one after the other. As with Spark's `to_json`, fields that are null
+are omitted, and times are strings.
 """
 
 from __future__ import annotations
