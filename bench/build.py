@@ -59,6 +59,11 @@ class Build:
         class MeasuredNode(kind):  # type: ignore[valid-type, misc]
             """A node that runs this build."""
 
+            # PYTHONPATH could name a checkout, which would hide the wheel.
+            variables_removed = kind.variables_removed | (
+                {"PYTHONPATH"} if build.mode == WHEEL else frozenset()
+            )
+
             @property
             def program(self) -> Path:
                 return build.python.with_name("odradek")

@@ -44,6 +44,9 @@ class Broker(abc.ABC):
     name: str
     """The name of the broker in tables."""
     start_seconds_max = 60.0
+    variables_removed: frozenset[str] = frozenset({"PYTHONDONTWRITEBYTECODE"})
+    """Environment variables that the broker does not get. It uses bytecode files, as after an
+    installation, even if the shell forbids them."""
 
     def __init__(
         self,
@@ -108,8 +111,7 @@ class Broker(abc.ABC):
         assert self._process is None, "already started"
         self.prepare()
         command = list(self.command())
-        # The broker uses bytecode files, as after an installation, even if the shell forbids them.
-        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        environment = {k: v for k, v in os.environ.items() if k not in self.variables_removed}
         with self.log.open("ab") as log:
             self.started_at = time.monotonic()
             self._process = subprocess.Popen(
