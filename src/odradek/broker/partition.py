@@ -47,12 +47,25 @@ class Waiter(Protocol):
         ...
 
 
+class Watch(Protocol):
+    """A resting partition of a fetch session, which is notified of the next change only."""
+
+    def on_changed(self, appended_bytes: int, /) -> None:
+        """Note an append of this many bytes, or another change (0 bytes)."""
+        ...
+
+    def expire(self) -> None:
+        """Note that fetches must respond now."""
+        ...
+
+
 class Partition:
     """The state of one replica. `registration` is the partition's newest state in the metadata."""
 
     __slots__ = (
         "_flushing_to",
         "_follower_waiters",
+        "_follower_watches",
         "_isr_size",
         "_lacks_replicas",
         "_leader_epoch",
@@ -60,6 +73,7 @@ class Partition:
         "_node_id",
         "_uncommitted",
         "_waiters",
+        "_watches",
         "_when_flushed",
         "bytes_in",
         "bytes_out",
@@ -98,6 +112,8 @@ class Partition:
         """Requests that wait for more records, oldest first. None until the first request waits."""
         self._follower_waiters: dict[Waiter, None] | None = None
         """Fetch requests of followers that wait for more records."""
+        self._watches: dict[Watch, None] | None = None
+        self._follower_watches: dict[Watch, None] | None = None
         self._uncommitted: list[tuple[int, Committed]] | None = None
         """Callbacks of `when_committed` that have not been called, by ascending offset."""
         self._flushing_to = -1
@@ -146,6 +162,7 @@ class Partition:
         """Lead the other replicas of the newest registration. The log has the leader epoch."""
         if self._leading is not None:
             self._leading.update(self.registration)
+            self._notify_followers(0)  # a follower that has left the ISR may join it again
             return
         self._leading = Leading(
             context,
@@ -178,9 +195,8 @@ class Partition:
         before = log.high_watermark
         if before != high_watermark:
             log.high_watermark = high_watermark
-            if self._waiters and log.high_watermark > before:
-                for waiter in self._waiters:
-                    waiter.on_committed(ANY_BYTES)
+            if log.high_watermark > before:
+                self._notify_consumers(ANY_BYTES)
         if log_start_offset > log.log_start_offset:
             log.delete_records_before(min(log_start_offset, log.high_watermark))
 
@@ -250,9 +266,7 @@ class Partition:
         if log.is_flushed_before_ack:
             self._flush(log.log_end_offset, 0)
         leading.appended(appended_bytes)
-        if self._follower_waiters:
-            for waiter in self._follower_waiters:
-                waiter.on_committed(appended_bytes)
+        self._notify_followers(appended_bytes)
 
     def append_marker(
         self, batch: bytearray, marker: EndOfTransaction, transaction_version: int
@@ -339,8 +353,63 @@ class Partition:
 
         For example, the leader epoch has changed, the replica is removed, or the node stops.
         """
-        for waiter in [*(self._waiters or ()), *(self._follower_waiters or ())]:
+        waiters = [*(self._waiters or ()), *(self._follower_waiters or ())]
+        watches = [*(self._watches or ()), *(self._follower_watches or ())]
+        self._watches = self._follower_watches = None
+        for waiter in waiters:
             waiter.expire()
+        for watch in watches:
+            watch.expire()
+
+    def add_watch(self, watch: Watch, *, is_follower: bool) -> None:
+        """Notify `watch` once: of the next advance of the high watermark, or of another change.
+
+        A follower is notified of the next append, too. Changes of the log start offset by retention
+        are not seen.
+        """
+        if is_follower:
+            if self._follower_watches is None:
+                self._follower_watches = {}
+            self._follower_watches[watch] = None
+            return
+        if self._watches is None:
+            self._watches = {}
+        self._watches[watch] = None
+
+    def remove_watch(self, watch: Watch) -> None:
+        """Undo `add_watch`. Do nothing if the watch was notified."""
+        if self._watches is not None:
+            self._watches.pop(watch, None)
+        if self._follower_watches is not None:
+            self._follower_watches.pop(watch, None)
+
+    def _notify_consumers(self, appended_bytes: int) -> None:
+        if self._waiters:
+            for waiter in self._waiters:
+                waiter.on_committed(appended_bytes)
+        if self._watches:
+            watches, self._watches = self._watches, None
+            for watch in watches:
+                watch.on_changed(appended_bytes)
+
+    def _notify_followers(self, appended_bytes: int) -> None:
+        if self._follower_waiters:
+            for waiter in self._follower_waiters:
+                waiter.on_committed(appended_bytes)
+        if self._follower_watches:
+            watches, self._follower_watches = self._follower_watches, None
+            for watch in watches:
+                watch.on_changed(appended_bytes)
+
+    def delete_records_before(self, offset: int) -> int:
+        """Delete the records below `offset` (`PartitionLog.delete_records_before`).
+
+        Fetches that wait are not completed. Followers learn the log start offset with the next
+        response.
+        """
+        log_start_offset = self.log.delete_records_before(offset)
+        self._notify_followers(0)
+        return log_start_offset
 
     def on_fetched(self, fetched_bytes: int) -> None:
         """Count the bytes of records that are sent to a consumer."""
@@ -415,14 +484,12 @@ class Partition:
         """Advance the high watermark, because the followers have the records."""
         self._advance_high_watermark(offset, appended_bytes)
         leading = self._leading
-        if self._follower_waiters and leading is not None and leading.tells_high_watermark:
-            for waiter in self._follower_waiters:
-                waiter.on_committed(ANY_BYTES)
+        is_urgent = leading is not None and leading.tells_high_watermark
+        self._notify_followers(ANY_BYTES if is_urgent else 0)
 
     def _advance_high_watermark(self, offset: int, appended_bytes: int) -> None:
         if self.log.advance_high_watermark(offset):
-            if self._waiters:
-                for waiter in self._waiters:
-                    waiter.on_committed(appended_bytes)
+            if self._waiters or self._watches:
+                self._notify_consumers(appended_bytes)
             if self._uncommitted:
                 self._settle(offset, None)

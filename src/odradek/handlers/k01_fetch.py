@@ -4,7 +4,8 @@
   consumer always makes progress. The last batch of a partition may be incomplete, as in Apache
   Kafka.
 - Fetch sessions (KIP-227) are in `core/session`. Partitions that returned data are the last ones in
-  the next fetch of the session.
+  the next fetch of the session. Partitions for which there is nothing rest, and are not read again
+  until they change (`broker/resting.py`).
 - If there is less data than `min_bytes`, the response waits up to `max_wait_ms`. If a partition has
   an error (for example, its offset is out of range), the response is sent immediately.
 - From version 13 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID.
@@ -36,7 +37,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import NamedTuple, cast
 
-from odradek.broker import reading
+from odradek.broker import reading, resting
 from odradek.broker.broker import Broker
 from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.context import RequestContext
@@ -44,7 +45,7 @@ from odradek.broker.controller.controller import Controller
 from odradek.broker.delayed_fetch import DelayedFetch
 from odradek.broker.partition import Partition
 from odradek.core.quota.clients import ClientMeters
-from odradek.core.session.fetch import FetchedPartition, FetchPlan
+from odradek.core.session.fetch import FetchedPartition, FetchPlan, FetchSession
 from odradek.env.file_system import FileSystem
 from odradek.env.page_cache import ReadWouldBlock
 from odradek.handlers.authorization import (
@@ -139,6 +140,7 @@ def _wait(
         broker.cold_reads,
         broker.loop,
         fetch.follower is not None,
+        fetch.session,
     ).future
 
 
@@ -213,6 +215,11 @@ class _Fetch:
         self._quotas: _Quotas | None = None
         """None if the client has no limit."""
 
+    @property
+    def session(self) -> FetchSession | None:
+        """The session; None if the request uses none."""
+        return self._plan.session
+
     def limit(self, quotas: QuotaManagers, context: RequestContext) -> None:
         """Apply the limits of a consumer."""
         if self.follower is not None:
@@ -280,7 +287,7 @@ class _Fetch:
         immediate = final
         self._is_urgent = any_bytes = has_errors = False
         missing: list[ReadWouldBlock] = []
-        for wanted in self._plan.partitions:
+        for wanted in list(self._plan.partitions):
             name, index = wanted.key
             partition = replicas.get(name, _NOTHING).get(index)
             if partition is None:
@@ -310,7 +317,8 @@ class _Fetch:
             raise ReadWouldBlock.all_of(missing)
         self._is_first = False
         missing_bytes = self._min_bytes - (self._max_bytes - left)
-        if missing_bytes > 0 and not immediate and not self._is_urgent and found:
+        is_empty = not found and not self._plan.incremental
+        if missing_bytes > 0 and not immediate and not self._is_urgent and not is_empty:
             self.waits_for = [each for _, _, each, _ in found if each is not None]
             return missing_bytes
         return self._respond(found, has_errors)
@@ -407,9 +415,29 @@ class _Fetch:
             session.rotate([wanted.key for wanted, answer, _, _ in told if answer.records])
             responses = _by_topic(told, self._uses_ids)
             response = FetchResponse(session_id=session.id, responses=responses)
+            self._let_rest(session, found)
         if has_errors and self._context.api_version >= LEADER_HINTS_VERSION:
             self._name_leaders(response, found)
         return response
+
+    def _let_rest(self, session: FetchSession, found: list[_Found]) -> None:
+        """Do not read the partitions again that have nothing for the fetcher, until they change.
+
+        Whether a consumer may read a topic, and from which replica, can change without the
+        partition.
+        """
+        follower = self.follower
+        if follower is None and (self._rack or self._broker.authorizer is not None):
+            return
+        for wanted, answer, partition, size in found:
+            if size or partition is None or not resting.is_told(partition, answer):
+                continue
+            offset = wanted.fetch_offset
+            if follower is None:
+                if resting.has_everything(partition, offset, self._isolation):
+                    resting.RestingPartition(session, wanted, partition, resting.CONSUMER)
+            elif resting.is_in_sync(partition, offset, follower.broker_id):
+                resting.RestingPartition(session, wanted, partition, follower.broker_id)
 
     def _name_leaders(self, response: FetchResponse, found: list[_Found]) -> None:
         """Add the current leaders of the partitions that this broker does not lead."""

@@ -101,7 +101,7 @@ def _delete(partition: Partition, offset: int) -> int:
     partition.check_leader()
     if "delete" not in partition.log.config.cleanup_policy:
         raise ApiError(ErrorCode.POLICY_VIOLATION, "the topic is compacted, not deleted")
-    return partition.log.delete_records_before(offset)
+    return partition.delete_records_before(offset)
 
 
 HANDLER = Handler(request=DeleteRecordsRequest, versions=(0, 2), handle=handle)

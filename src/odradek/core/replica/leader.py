@@ -223,6 +223,15 @@ class PartitionLeader:
             effects += self._committed(now_ms)
         return effects
 
+    def rested(self, broker_id: int, until_ms: int) -> None:
+        """Apply the Fetch requests of a follower that had all records, up to this time.
+
+        Such requests tell nothing else, so they are not applied one by one.
+        """
+        follower = self.followers.get(broker_id)
+        if follower is not None:
+            follower.rested(until_ms)
+
     def nearest_follower(self, rack: str, listener: str, offset: int) -> int:
         """Return the follower from which a consumer in `rack` should read `offset` (KIP-392).
 

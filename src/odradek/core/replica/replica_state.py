@@ -68,6 +68,14 @@ class ReplicaState:
         self.log_end_offset = offset
         return changed
 
+    def rested(self, until_ms: int) -> None:
+        """Note that the follower had all records at this time, when it has sent a Fetch request.
+
+        This request has not been applied with `fetched`, because nothing had changed.
+        """
+        self.last_caught_up_ms = max(self.last_caught_up_ms, until_ms)
+        self._last_fetch_ms = max(self._last_fetch_ms, until_ms)
+
     def is_caught_up(self, now_ms: int, leader_end_offset: int, lag_time_max_ms: int) -> bool:
         """Whether the follower has all records, or had all records `lag_time_max_ms` ago."""
         return (

@@ -8,6 +8,13 @@ offset. A partition that returned data is moved to the end of the session's orde
 partitions are read first in the next request. A request with epoch -1 closes its session, and is
 then processed as a full request without a session.
 
+A partition rests if the fetcher has everything: there is nothing to read, and the last response
+contained its newest offsets. Only the partitions that do not rest are read (`FetchSession.active`).
+So the cost of a request depends on the number of partitions that have changed, not on the size of
+the session. The owner of a resting partition sees its changes (`Watch`) and ends its rest
+(`activate`). Every `REFRESH_MS`, all partitions of a session are read, because not every change of
+the log start offset is seen. Apache Kafka reads all partitions for each request.
+
 The cache has a maximum number of sessions. If the cache is full, a new session may replace another
 session. The rules are those of Apache Kafka's `FetchSessionCacheShard`:
 
@@ -23,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest
@@ -32,10 +40,32 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 NO_SESSION = 0
 EVICTION_MS = 120_000
+REFRESH_MS = 10_000
+"""The time after which a request reads the resting partitions, too."""
 EPOCH_MAX = 2**31 - 1
 
 PartitionKey = tuple[str | bytes, int]
 """The topic and the partition index. From Fetch version 13 on, the topic is a topic id."""
+
+
+class Watch(Protocol):
+    """Sees the changes of a resting partition."""
+
+    def close(self) -> None:
+        """Stop watching."""
+        ...
+
+
+class Waiting(Protocol):
+    """A fetch of a session that waits for more records."""
+
+    def on_changed(self, source: Any, appended_bytes: int, /) -> None:
+        """Note that a partition no longer rests; `source` is the owner's object for it."""
+        ...
+
+    def expire(self) -> None:
+        """Respond now."""
+        ...
 
 
 class FetchedPartition:
@@ -50,6 +80,7 @@ class FetchedPartition:
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
+        "watch",
     )
 
     def __init__(self, key: PartitionKey, request: FetchPartition) -> None:
@@ -63,6 +94,18 @@ class FetchedPartition:
         self.high_watermark = -1
         """The high watermark in the last response; -1 before the first response."""
         self.log_start_offset = -1
+        self.watch: Watch | None = None
+        """Sees the next change, if the partition rests."""
+
+    def rest(self, watch: Watch) -> None:
+        """Begin to rest."""
+        self.watch = watch
+
+    def wake(self) -> None:
+        """Stop resting, if the partition rests."""
+        watch, self.watch = self.watch, None
+        if watch is not None:
+            watch.close()
 
     def update(self, request: FetchPartition) -> None:
         """Set the fields from a later request. Keep the offsets of the last response."""
@@ -99,6 +142,9 @@ class FetchSession:
     """The partitions that one fetcher reads, in the order in which they are read."""
 
     __slots__ = (
+        "_isolation_level",
+        "_refreshed_ms",
+        "active",
         "created_ms",
         "epoch",
         "id",
@@ -106,6 +152,7 @@ class FetchSession:
         "last_used_ms",
         "partitions",
         "uses_topic_ids",
+        "waiting",
     )
 
     def __init__(
@@ -118,12 +165,17 @@ class FetchSession:
     ) -> None:
         self.id = session_id
         self.is_follower = is_follower
-        self.created_ms = now_ms
+        self.created_ms = self._refreshed_ms = now_ms
         self.last_used_ms = now_ms
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
         """The epoch that the next request must have."""
         self.partitions = partitions
+        self.active = dict(partitions)
+        """The partitions that do not rest."""
+        self.waiting: Waiting | None = None
+        """The newest fetch that waits for more records."""
+        self._isolation_level = 0
 
     @property
     def rank(self) -> tuple[bool, int]:
@@ -134,23 +186,67 @@ class FetchSession:
         """Apply the changes of an incremental request."""
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
         self.last_used_ms = now_ms
+        is_due = now_ms - self._refreshed_ms >= REFRESH_MS
+        if is_due or request.isolation_level != self._isolation_level:
+            self._refreshed_ms = now_ms
+            self._isolation_level = request.isolation_level
+            self._activate_all()
         for key, wanted in _named(request, self.uses_topic_ids):
             known = self.partitions.get(key)
             if known is None:
-                self.partitions[key] = FetchedPartition(key, wanted)
+                known = self.partitions[key] = FetchedPartition(key, wanted)
             else:
                 known.update(wanted)
+            self.activate(known)
         for topic in request.forgotten_topics_data:
             name: str | bytes = topic.topic_id if self.uses_topic_ids else topic.topic
             for index in topic.partitions:
-                self.partitions.pop((name, index), None)
+                forgotten = self.partitions.pop((name, index), None)
+                if forgotten is not None:
+                    self.active.pop(forgotten.key, None)
+                    forgotten.wake()
+
+    def rest(self, partition: FetchedPartition, watch: Watch) -> bool:
+        """Do not read a partition in the next requests, until it is activated.
+
+        Return False if the partition is no longer in the session.
+        """
+        if self.active.pop(partition.key, None) is None:
+            return False
+        partition.rest(watch)
+        return True
+
+    def activate(self, partition: FetchedPartition) -> None:
+        """Read a partition in the next request."""
+        partition.wake()
+        self.active.setdefault(partition.key, partition)
+
+    def _activate_all(self) -> None:
+        for partition in self.partitions.values():
+            self.activate(partition)
+
+    def wait(self, waiting: Waiting) -> None:
+        """Note that a fetch waits for more records."""
+        self.waiting = waiting
+
+    def end_wait(self, waiting: Waiting) -> None:
+        """Note that a fetch no longer waits."""
+        if self.waiting is waiting:
+            self.waiting = None
+
+    def close(self) -> None:
+        """Stop watching the partitions."""
+        self.active.clear()
+        for partition in self.partitions.values():
+            partition.wake()
 
     def rotate(self, keys: Iterable[PartitionKey]) -> None:
         """Move these partitions to the end, so that the next request reads them last."""
         for key in keys:
-            partition = self.partitions.pop(key, None)
-            if partition is not None:
-                self.partitions[key] = partition
+            for order in (self.partitions, self.active):
+                partition = order.pop(key, None)
+                if partition is not None:
+                    order[key] = partition
 
 
 def _named(
@@ -168,7 +264,8 @@ class FetchPlan:
     """The partitions that one request fetches.
 
     `session` is None if the request uses no session or if no session could be created. If
-    `incremental` is True, the response omits partitions without changes.
+    `incremental` is True, `partitions` is a view of those that do not rest, and the response omits
+    partitions without changes.
     """
 
     error: ErrorCode
@@ -220,7 +317,7 @@ class FetchSessionCache:
             self._remove(session.id)
             return FetchPlan(ErrorCode.NONE, None, (), incremental=False)
         self._sessions[session.id] = self._sessions.pop(session.id)
-        return FetchPlan(ErrorCode.NONE, session, session.partitions.values(), incremental=True)
+        return FetchPlan(ErrorCode.NONE, session, session.active.values(), incremental=True)
 
     def drop_new(self, plan: FetchPlan) -> None:
         """Remove the session that a full fetch has opened, because the response has no records."""
@@ -279,3 +376,4 @@ class FetchSessionCache:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self.partitions -= len(session.partitions)
+            session.close()
