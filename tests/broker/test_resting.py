@@ -171,7 +171,7 @@ def test_a_resting_follower_stays_in_the_isr(tmp_path) -> None:
     leading.fetched(2, 1, 0, 0)
     key = (TOPIC_ID, 0)
     wanted = FetchedPartition(key, FetchPartition(partition=0))
-    session = FetchSession(1, now.ms, True, {key: wanted})
+    session = FetchSession(1, now.ms, True, {key: wanted}, True)
     RestingPartition(session, wanted, partition, 2)
     now.ms = 9000
     session.update(FetchRequest(), now.ms)
