@@ -36,7 +36,7 @@ def odradek(secured):
     def odradek(*words, code=0, user=None):
         options = ["--command-config", secured / "client.properties"]
         if user is not None:
-            options += ["-X", "sasl.mechanism=SCRAM-SHA-512", "-X", "sasl.jaas.config="]
+            options += ["-X", "sasl.mechanism=SCRAM-SHA-512"]
             options += ["-X", f"sasl.username={user[0]}", "-X", f"sasl.password={user[1]}"]
         outcome = invoke(*options, *words, bootstrap="")
         assert outcome.code == code, outcome

@@ -4,6 +4,7 @@ import pytest
 
 from odradek.client.security import (
     PLAINTEXT,
+    combined,
     parse_security,
     read_client_properties,
     settings_in_environment,
@@ -38,6 +39,21 @@ bootstrap.servers=localhost:9093
     assert security.tls.trust_file == f"{tmp_path}/ca.pem"
     assert (security.tls.verifies_server, security.tls.verifies_host) == (True, False)
     assert 'a"b' not in repr(security)
+
+
+def test_a_later_source_replaces_other_names_of_the_same_settings():
+    file = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{PLAIN} required username="admin" password="admin-secret";',
+    }
+    variables = {"sasl.password": "bob-secret"}
+    options = {"sasl.username": "bob", "sasl.mechanisms": "SCRAM-SHA-512"}
+    credential = parse_security(combined(file, variables, options)).credential
+    assert credential == Credential("SCRAM-SHA-512", "bob", "bob-secret")
+    with pytest.raises(ValueError, match="there is no user"):
+        parse_security(combined(file, variables))
+    assert parse_security(combined(options, variables, file)).credential.user == "admin"
 
 
 def test_names_of_librdkafka(tmp_path):

@@ -100,6 +100,7 @@ def client_settings() -> dict[str, str]:
     from odradek.client.security import (
         REFUSED_SETTINGS,
         SECURITY_SETTINGS,
+        combined,
         read_client_properties,
         settings_in_environment,
     )
@@ -115,7 +116,7 @@ def client_settings() -> dict[str, str]:
         in_file = read_client_properties(Path(file)) if file else {}
     except ValueError as error:
         raise click.UsageError(f"--command-config: {error}") from error
-    return {**in_file, **settings_in_environment(os.environ), **given}
+    return combined(in_file, settings_in_environment(os.environ), given)
 
 
 def client_security(settings: dict[str, str]) -> Security:

@@ -42,6 +42,19 @@ SECURITY_SETTINGS = (
 )
 """The names of the settings."""
 
+_REPLACED = {
+    "sasl.username": ("sasl.jaas.config",),
+    "sasl.password": ("sasl.jaas.config",),
+    "sasl.mechanism": ("sasl.mechanisms",),
+    "sasl.mechanisms": ("sasl.mechanism",),
+    "ssl.truststore.location": ("ssl.ca.location",),
+    "ssl.ca.location": ("ssl.truststore.location",),
+    "ssl.truststore.certificates": ("ssl.ca.pem",),
+    "ssl.ca.pem": ("ssl.truststore.certificates",),
+    "ssl.keystore.location": ("ssl.key.location", "ssl.certificate.location"),
+}
+"""Other settings with the same purpose, of which `parse_security` uses only one."""
+
 REFUSED_SETTINGS = {
     "ssl.keystore.password": "a PEM file has no such password; its key's is ssl.key.password",
     "ssl.truststore.password": "a PEM file with certificates has no password",
@@ -90,6 +103,21 @@ def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:
         name: ENVIRONMENT_PREFIX + name.replace(".", "_").upper() for name in SECURITY_SETTINGS
     }
     return {name: environment[each] for name, each in variables.items() if each in environment}
+
+
+def combined(*sources: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of several sources. Later sources have precedence.
+
+    A setting also replaces other settings with the same purpose in earlier sources: a user name on
+    the command line replaces `sasl.jaas.config` in a file.
+    """
+    settings: dict[str, str] = {}
+    for source in sources:
+        for name in source:
+            for other in _REPLACED.get(name, ()):
+                settings.pop(other, None)
+        settings.update(source)
+    return settings
 
 
 def parse_security(settings: Mapping[str, str]) -> Security:
