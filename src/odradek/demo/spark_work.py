@@ -27,6 +27,7 @@ from odradek.demo.reconciliation import Report, longest_waits, reconcile
 from odradek.demo.run_state import RunState
 from odradek.demo.screen import Screen, Step
 from odradek.spark import java
+from odradek.spark.offsets import from_json
 
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing"
 LOCAL_FILES = {
@@ -151,7 +152,7 @@ class SparkWork:
                 late = sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
                 state.dropped_late[str(progress.batchId)] = late
                 ends = [json.loads(source.endOffset or "{}") for source in progress.sources]
-                step.reached(sum(sum(p.values()) for end in ends for p in end.values()))
+                step.reached(sum(sum(from_json(end).values()) for end in ends))
                 until = progress.eventTime.get("watermark", "")[:10]
                 rate = int(progress.processedRowsPerSecond or 0)
                 step.say(f"batch {progress.batchId}, {rate:,} rows/s, until {until}")

@@ -1,7 +1,9 @@
 """Parses and formats offsets by partition, in options and in Spark's checkpoints.
 
 Options and checkpoints have the JSON form of Spark's own Kafka source, `{"topic": {"0": 17, "1":
-42}}`. In options, -2 means earliest and -1 means latest.
+42}}`. In options, -2 means earliest and -1 means latest. Checkpoints also have the ids of the topics,
+so that a topic that was deleted and created again is detected (KIP-516). Checkpoints of older versions
+have no ids.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from odradek.model.topic_partition import TopicPartition
 
@@ -16,7 +19,10 @@ EARLIEST = -2
 LATEST = -1
 
 Offsets = dict[TopicPartition, int]
-JsonOffsets = dict[str, dict[str, int]]
+JsonOffsets = dict[str, dict[str, Any]]
+
+IDS = "/ids"
+"""The key of the topics' ids in checkpoints. No topic can have this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +123,25 @@ def _integer(value: object) -> int:
     return value
 
 
-def to_json(offsets: Offsets) -> JsonOffsets:
-    """Return offsets in the form of Spark's checkpoint."""
+def to_json(offsets: Offsets, ids: Mapping[str, str] | None = None) -> JsonOffsets:
+    """Return offsets in the form of Spark's checkpoint, with the ids of their topics."""
     nested: JsonOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
         nested.setdefault(topic, {})[str(partition)] = offset
-    return nested
+    known = {topic: ids[topic] for topic in nested if topic in ids} if ids else {}
+    return {**nested, IDS: known} if known else nested
 
 
 def from_json(nested: JsonOffsets) -> Offsets:
-    """The inverse of `to_json`."""
+    """Return the offsets of a checkpoint."""
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, offsets in nested.items()
+        if topic != IDS
         for partition, offset in offsets.items()
     }
+
+
+def ids_in(nested: JsonOffsets) -> dict[str, str]:
+    """Return the ids of topics in a checkpoint."""
+    return nested.get(IDS, {})

@@ -32,10 +32,18 @@ from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark import planning, pushdown, resolution
 from odradek.spark.fetching import read_split, report_loss
-from odradek.spark.offsets import JsonOffsets, Offsets, from_json, require_all, to_json
+from odradek.spark.offsets import (
+    JsonOffsets,
+    Offsets,
+    from_json,
+    ids_in,
+    require_all,
+    to_json,
+)
 from odradek.spark.options import ReadOptions
 from odradek.spark.planning import Split
 from odradek.spark.pushdown import Pushed
+from odradek.spark.reporting import explained
 from odradek.spark.typed import ValueDecoder
 
 
@@ -53,12 +61,13 @@ class BatchReader(DataSourceReader):
         self._decoder = decoder
         self._pushed = Pushed()
 
+    @explained()
     def partitions(self) -> list[InputPartition]:
         """Return the splits, one per task.
 
         Raises:
             ValueError: the options do not fit the topics.
-            ClientError: no broker responds, or a topic does not exist.
+            ClusterError: no broker responds, or a topic does not exist.
         """
         options = self._options
         with resolution.connect(options.connection) as cluster:
@@ -87,7 +96,8 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a split. If there are no splits, Spark calls this with another object."""
         if isinstance(partition, Split):
-            yield from _decoded(read_split(self._options, partition), self._decoder)
+            with explained():
+                yield from _decoded(read_split(self._options, partition), self._decoder)
 
 
 class FilteringBatchReader(BatchReader):
@@ -126,27 +136,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- offsets ----------------------------------------------------------------------------
 
+    @explained()
     def initialOffset(self) -> JsonOffsets:  # noqa: N802  (Spark's name)
         """Return where a new query starts.
 
         Raises:
             ValueError: the options do not fit the topics.
-            ClientError: no broker responds, or a topic does not exist.
+            ClusterError: no broker responds, or a topic does not exist.
         """
         cluster, options = self._connected(), self._options
         wanted = resolution.partitions(cluster, options.subscription)
         require_all(options.start, wanted, "startingOffsets")
-        return to_json(resolution.resolve(cluster, options.start, wanted, options))
+        return to_json(resolution.resolve(cluster, options.start, wanted, options), self._ids())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  (Spark's name)
         """Return the limit of the option `maxOffsetsPerTrigger`."""
         limit = self._options.max_records_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
+    @explained()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  (Spark's name)
         """Store the current end offsets, at which the query ends."""
         self._goal = self._ends()
 
+    @explained()
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802
         """Return the end of the next micro-batch, within `limit`. Return `start` to wait for more.
 
@@ -156,13 +169,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Spark calls this method when the previous micro-batch is done, and `commit` only later.
         self._show_progress(start)
         end = dict(self._goal) if self._goal is not None else self._ends()
-        begin = self._complete(from_json(start), end)
+        ids = self._ids()
+        begin = self._complete(start, end, ids)
         if self._goal is None and self._too_few(begin, end):
             return start
         if isinstance(limit, ReadMaxRows):
             end = planning.limited(begin, end, limit.max_rows)
         self._batch_at_ms = monotonic_ms()
-        return to_json(end)
+        return to_json(end, ids)
 
     def reportLatestOffset(self) -> JsonOffsets | None:  # noqa: N802  (Spark's name)
         """Return the last known end offsets, for the query's progress reports."""
@@ -178,16 +192,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_end = resolution.patiently(ask, options.connection.request_timeout_ms)
         return self._last_end
 
-    def _complete(self, start: Offsets, end: Mapping[TopicPartition, int]) -> Offsets:
-        """Return `start` for exactly the partitions of `end`.
+    def _ids(self) -> dict[str, str]:
+        """Return the ids of topics. Brokers before Apache Kafka 2.8 have none."""
+        topics = self._connected().metadata.topics.values()
+        return {topic.name: topic.id.hex() for topic in topics if any(topic.id)}
 
-        A new partition starts at the log start offset.
+    def _complete(
+        self, since: JsonOffsets, end: Mapping[TopicPartition, int], ids: Mapping[str, str]
+    ) -> Offsets:
+        """Return the offsets of `since` for exactly the partitions of `end`, whose topics have `ids`.
+
+        A new partition starts at the log start offset. So do the partitions of a topic that was
+        created again.
 
         Raises:
             DataLossError: a partition no longer exists, or the log of a partition ends before
                 `start`, and `failOnDataLoss` is set.
         """
         fail = self._options.fail_on_data_loss
+        known = ids_in(since)
+        again = sorted(each for each in known if ids.get(each, known[each]) != known[each])
+        if again:
+            report_loss(f"topic {', '.join(again)} was deleted and created again", fail)
+        start = {each: at for each, at in from_json(since).items() if each.topic not in again}
         gone = sorted(start.keys() - end.keys())
         if gone:
             report_loss(f"{', '.join(map(str, gone))} no longer exist", fail)
@@ -214,18 +241,44 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # -- data -------------------------------------------------------------------------------
 
+    @explained()
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
         """Return the splits of a micro-batch."""
         until = from_json(end)
-        begin = self._complete(from_json(start), until)
+        begin = self._complete(start, until, ids_in(end))
+        self._check_ids(ids_in(end))
         ranges = {each: (begin[each], until[each]) for each in until}
         options = self._options
         return [*planning.splits(ranges, options.min_partitions, options.max_records_per_partition)]
 
+    def _check_ids(self, planned: Mapping[str, str]) -> None:
+        """Check that the topics are those for which a micro-batch was planned.
+
+        The micro-batch may have been planned before the query was started again. Later micro-batches
+        are planned with the metadata of this process.
+
+        Raises:
+            DataLossError: a topic was created again, and `failOnDataLoss` is set.
+        """
+        if not self._connected().metadata.topics:
+            options, cluster = self._options, self._connected()
+            resolution.patiently(
+                lambda: resolution.partitions(cluster, options.subscription),
+                options.connection.request_timeout_ms,
+            )
+        ids = self._ids()
+        again = sorted(each for each in planned if ids.get(each, planned[each]) != planned[each])
+        if again:
+            report_loss(
+                f"topic {', '.join(again)} was deleted and created again",
+                self._options.fail_on_data_loss,
+            )
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a split. If there are no splits, Spark calls this with another object."""
         if isinstance(partition, Split):
-            yield from _decoded(read_split(self._options, partition), self._decoder)
+            with explained():
+                yield from _decoded(read_split(self._options, partition), self._decoder)
 
     # -- commit and stop --------------------------------------------------------------------
 
