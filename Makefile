@@ -36,7 +36,7 @@ test: $(VENV)/.dev  ## the tests
 
 test-cluster: $(VENV)/.dev  ## the tests of clusters of processes, and of simulated clusters
 	$(BIN)/python -m pytest -m "cluster and not long" -n 2 $(ARGS)
-	$(BIN)/python -m tests.sim --cluster 30
+	$(BIN)/python -m tests.sim --cluster 300
 
 # A second environment that has the wheel, and everything else from the first one.
 COMPILED := build/compiled
@@ -68,7 +68,7 @@ format: $(VENV)/.dev  ## format the code
 compat: $(VENV)/.dev  ## other people's clients against a node
 	$(BIN)/python -m compat $(ARGS)
 
-sim: $(VENV)/.dev  ## a node in simulation: 200 seeds, each twice
+sim: $(VENV)/.dev  ## 200 seeds of a node and 300 of a cluster in simulation
 	$(BIN)/python -m tests.sim $(ARGS)
 
 proofs: $(VENV)/.dev  ## the long tests at full size, each stored in bench/proofs/results

@@ -134,7 +134,15 @@ LONG_TESTS = (
     ),
     LongTest(
         "cluster-simulation", "simulated runs of a cluster, each repeated with the same seed", 300,
+        _module("tests.sim", "--long-cluster"), has_count_argument=True,
+    ),
+    LongTest(
+        "cluster-seeds", "short simulated runs of a cluster, one in ten of them repeated", 5000,
         _module("tests.sim", "--cluster"), has_count_argument=True,
+    ),
+    LongTest(
+        "cluster-planted-bugs", "bugs planted into the nodes of a simulated cluster", 26,
+        _module("tests.sim.planted"), quick_arguments=("fencing moves no leaders",),
     ),
     LongTest("power-losses", "simulated power losses", 10_000, _POWER, "ODRADEK_POWER_LOSSES"),
     LongTest(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.cli.conftest import invoke
-from tests.sim.__main__ import command
+from tests.sim.__main__ import commands
 
 from odradek.sim import campaign
 from odradek.sim.scenario import Outcome
@@ -51,7 +51,7 @@ def broken(monkeypatch):
 
     def simulate(seed, make):
         make(seed)  # the scenario can be made with these options
-        return Outcome(seed, [VIOLATION], LINES, "", {"produced": 3})
+        return Outcome(seed, [VIOLATION], LINES, {"produced": 3})
 
     monkeypatch.setattr(campaign, "simulate", simulate)
 
@@ -87,7 +87,32 @@ def test_options_that_do_not_fit(words, problem):
 
 
 def test_the_program_of_the_tests():
-    assert command(["--cluster", "30", "5"]) == [
-        "simulate", "--seeds", "30", "--first", "5", "--nodes", "3",
-    ]  # fmt: skip
-    assert command(["7", "1"])[-1] == "1"
+    short = ["--nodes", "3", "--short", "--repeat-every", "10"]
+    assert commands(["--cluster", "30", "5"]) == [
+        ["simulate", "--seeds", "30", "--first", "5", *short]
+    ]
+    assert commands(["7", "1"]) == [["simulate", "--seeds", "7", "--first", "1", "--nodes", "1"]]
+    one, cluster = commands([])
+    assert one[:3] == ["simulate", "--seeds", "200"]
+    assert cluster[:3] == ["simulate", "--seeds", "300"]
+    assert cluster[5:] == short
+
+
+def test_a_failure_is_repeated_with_as_few_faults_as_possible(monkeypatch):
+    """Two faults are needed for a violation."""
+
+    def simulate(seed, make):
+        scenario = make(seed)
+        count = 5 if scenario.faults_max is None else scenario.faults_max
+        found = [VIOLATION] if count >= 2 else []
+        return Outcome(seed, found, LINES[: 9 + count], {"fault kill": 3, "fault stop": 2})
+
+    monkeypatch.setattr(campaign, "simulate", simulate)
+    words = ("simulate", "--seed", 30, "--short", "--repeat-every", 10, "--processes", 1)
+    outcome = invoke(*words)
+    assert outcome.code == 1
+    assert (
+        "To repeat it: odradek simulate --seed 30 --nodes 3 --short --faults-max 2\n" in outcome.out
+    )
+    assert "1 seed twice" in outcome.out
+    assert "seed, 0 of them twice," in invoke(*words[:2], 31, *words[3:]).out

@@ -290,3 +290,19 @@ def test_a_majority_has_what_is_committed(flushed):
     more = [offset for offset in flushed.values() if offset > committed]
     assert len(have) >= voters.majority
     assert len(more) < voters.majority
+
+
+@pytest.mark.parametrize(
+    ("voted", "candidate", "is_granted"),
+    [
+        (ReplicaKey(2, b"a" * 16), ReplicaKey(2, b"a" * 16), True),
+        (ReplicaKey(2, b"a" * 16), ReplicaKey(2, b"b" * 16), False),
+        (ReplicaKey(2, b"a" * 16), ReplicaKey(3, b"a" * 16), False),
+        # The state was read from a file of kraft.version 0, which has no directory id.
+        (ReplicaKey(2, bytes(16)), ReplicaKey(2, b"a" * 16), True),
+        (ReplicaKey(2, bytes(16)), ReplicaKey(3, b"a" * 16), False),
+    ],
+)
+def test_a_vote_is_granted_again_to_the_same_candidate_only(voted, candidate, is_granted):
+    role = Unattached(1, -1, voted, 0)
+    assert role.may_grant(candidate, is_up_to_date=True, is_pre_vote=False) is is_granted

@@ -9,22 +9,17 @@ import pytest
 from tests.support.run_seed import numbers_of_histories
 
 from odradek.sim.cluster import ClusterScenario
-from odradek.sim.scenario import simulate
-
-SEEDS_WITH_DEFECTS = (23, 1027)
-"""Seeds that have found defects. 23: an internal operation left a future that nobody read. 1027: a
-follower fetched before the records that it had recovered were flushed."""
+from odradek.sim.scenario import SHORT, simulate
 
 
-@pytest.mark.parametrize(
-    "seed", [*SEEDS_WITH_DEFECTS, *numbers_of_histories("ODRADEK_CLUSTER_SIMULATIONS", 2)]
-)
+@pytest.mark.parametrize("seed", numbers_of_histories("ODRADEK_CLUSTER_SIMULATIONS", 2))
 def test_no_violation(seed: int) -> None:
     assert simulate(seed, ClusterScenario).violations == []
 
 
 def test_the_same_seed_gives_the_same_history() -> None:
-    one, other = simulate(5, ClusterScenario), simulate(5, ClusterScenario)
+    short = partial(ClusterScenario, pace=SHORT)
+    one, other = simulate(5, short), simulate(5, short)
     assert one.lines == other.lines
 
 
@@ -34,10 +29,25 @@ def test_the_runs_have_faults_and_records() -> None:
     for seed in (1, 2, 3, 5):
         counts.update(simulate(seed, ClusterScenario).counts)
     for what in (
-        "produced", "produce repeated", "consumed", "joined", "offsets committed",
-        "fault kill", "fault stop", "fault cut off", "fault cut one way",
+        "produced", "produce repeated", "consumed", "joined", "offsets committed", "late commits",
+        "settings changed", "fault kill", "fault stop", "fault cut off", "fault cut one way",
     ):  # fmt: skip
         assert counts[what] > 0, what
+
+
+@pytest.mark.cluster
+def test_with_fewer_faults_a_run_begins_as_before() -> None:
+    whole = simulate(3, partial(ClusterScenario, pace=SHORT))
+    part = simulate(3, partial(ClusterScenario, pace=SHORT, faults_max=1))
+    assert part.violations == []
+    assert [count for what, count in part.counts.items() if what.startswith("fault ")] == [1]
+    places = [
+        at
+        for at, (one, other) in enumerate(zip(whole.lines, part.lines, strict=False))
+        if one != other
+    ]
+    assert places, "the runs differ after the first fault"
+    assert len(whole.lines) // 4 < places[0]
 
 
 @pytest.mark.cluster

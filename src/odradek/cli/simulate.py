@@ -43,7 +43,24 @@ SEED_BITS = 31
     help="Only faults of this kind; repeatable. By default all kinds occur; with several nodes, all "
     "but power losses.",
 )
-@click.option("--once", is_flag=True, help="Do not repeat each run to compare the histories.")
+@click.option("--once", is_flag=True, help="Do not repeat runs to compare the histories.")
+@click.option(
+    "--repeat-every",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Repeat only the seeds that are divisible by N.",
+)
+@click.option(
+    "--short", is_flag=True, help="Shorter runs, with two or three faults instead of three to six."
+)
+@click.option(
+    "--faults-max",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Only the first N faults of each seed occur.",
+)
 @click.option(
     "--processes",
     type=click.IntRange(1),
@@ -58,6 +75,9 @@ def simulate(
     nodes: int,
     faults: tuple[str, ...],
     once: bool,
+    repeat_every: int,
+    short: bool,
+    faults_max: int | None,
     processes: int | None,
     as_json: bool,
 ) -> int:
@@ -74,8 +94,9 @@ def simulate(
       odradek simulate --seeds 2
       odradek simulate --seed 42 --nodes 1 --fault power --fault torn
       odradek simulate --seeds 1 --nodes 5 --fault "cut off" --once
+      odradek simulate --seeds 300 --short --repeat-every 10
     """
-    options = Options(nodes, faults, not once)
+    options = Options(nodes, faults, 0 if once else repeat_every, short, faults_max)
     _check(options)
     if seed is not None:
         first, seeds = seed, 1
@@ -84,9 +105,11 @@ def simulate(
     note(f"{plural(seeds, 'seed')} from {first} on, {plural(nodes, 'node')}")
     started = time.monotonic()
     counts: Counter[str] = Counter()
+    repeated = 0
     failed: list[Run] = []
     for done, each in enumerate(_runs(range(first, first + seeds), options, processes), 1):
         counts.update(each.counts)
+        repeated += each.was_repeated
         if each.violations:
             failed.append(each)
             if not as_json:
@@ -97,7 +120,7 @@ def simulate(
         return 1 if failed else 0
     for what, number in sorted(counts.items()):
         click.echo(f"{number:9,} {what}")
-    often = "" if once else " twice"
+    often = "" if once else " twice" if repeated == seeds else f", {repeated} of them twice,"
     click.echo(
         f"{plural(seeds, 'seed')}{often} in {time.monotonic() - started:.0f} s: {len(failed)} failed"
     )
@@ -141,10 +164,15 @@ def _show_progress(done: int, total: int, failed: int) -> None:
         note(f"{done} done, {failed} failed")
 
 
-def repetition(seed: int, options: Options) -> str:
-    """Return the command that repeats a run."""
-    words = ["odradek simulate --seed", str(seed), "--nodes", str(options.nodes)]
+def repetition(run: Run, options: Options) -> str:
+    """Return the command that repeats a run, with the faults that are needed."""
+    words = ["odradek simulate --seed", str(run.seed), "--nodes", str(options.nodes)]
     words += [f"--fault {each!r}" for each in options.faults]
+    if options.is_short:
+        words.append("--short")
+    faults_max = options.faults_max if run.faults_max is None else run.faults_max
+    if faults_max is not None:
+        words.append(f"--faults-max {faults_max}")
     return " ".join(words)
 
 
@@ -159,7 +187,7 @@ def _print_failure(failure: Run, options: Options) -> None:
         click.echo(f"  … {len(failure.story) - STORY_MAX} lines before")
     for line in failure.story[-STORY_MAX:]:
         click.echo(f"  {line}")
-    click.echo(f"To repeat it: {repetition(failure.seed, options)}\n")
+    click.echo(f"To repeat it: {repetition(failure, options)}\n")
 
 
 def _as_json(
@@ -176,7 +204,7 @@ def _as_json(
                 "seed": each.seed,
                 "violations": list(each.violations),
                 "story": list(each.story),
-                "repeat": repetition(each.seed, options),
+                "repeat": repetition(each, options),
             }
             for each in failed
         ],

@@ -25,7 +25,6 @@ def check(
 
     `offsets` has the committed offsets of the groups of transactional producers.
     """
-    yield from facts.violations
     for partition, contents in logs.items():
         yield from _check_offsets(partition, contents)
         yield from _check_acknowledged(facts, partition, contents)

@@ -5,7 +5,8 @@ replicas, and `min.insync.replicas` is 2. One machine at a time fails: it is kil
 its traffic to one other machine is cut in one direction, or it is cut off from all others. It loses
 power only if the caller chooses this fault. Before the next fault all nodes serve again. At the
 end, beside the checks of a single node, all replicas of a partition must have the same records, and
-all nodes must have the same topics.
+all nodes must have the same image of the metadata. A `Watch` checks the nodes during the run, which
+ends at the first violation.
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator
 
 from odradek.config.broker_config import RACK_AWARE_SELECTOR
+from odradek.core.metadata.image import MetadataImage
 from odradek.env.network import Address
+from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
+from odradek.sim.administrator import Administrator
 from odradek.sim.client import Client
 from odradek.sim.loop import SimLoop, new_loop
 from odradek.sim.machine import PORT, Machine
 from odradek.sim.routing import Router
-from odradek.sim.scenario import POWER, SETTINGS, TOPICS, Scenario
+from odradek.sim.scenario import LONG, POWER, SETTINGS, TOPICS, Pace, Scenario
+from odradek.sim.watch import Watch
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 NODES = 3
 VOTERS_MAX = 5
 CONTROLLER_PORT = 9093
+SESSION_TIMEOUT_MS = 2000
+"""The time after which the controller fences a broker that sends no heartbeats."""
 CUT_ONE_WAY, CUT_OFF = "cut one way", "cut off"
 _SECOND_NS = 1_000_000_000
 
@@ -36,15 +43,23 @@ class ClusterScenario(Scenario):
     faults = ("kill", "stop", CUT_ONE_WAY, CUT_OFF)
     rare_faults = (POWER,)
     replication_factor = 3
+    ends_early = True
 
     def __init__(
-        self, seed: int, faults: Collection[str] | None = None, nodes: int = NODES
+        self,
+        seed: int,
+        faults: Collection[str] | None = None,
+        nodes: int = NODES,
+        pace: Pace = LONG,
+        faults_max: int | None = None,
     ) -> None:
-        """`nodes` is the number of nodes, at least three. See `Scenario` for `faults`."""
+        """`nodes` is the number of nodes, at least three. See `Scenario` for the other arguments."""
         assert nodes >= NODES, "the partitions have three replicas"
         self.node_ids = range(1, nodes + 1)
         self.settings = _settings(self.node_ids[:VOTERS_MAX])
-        super().__init__(seed, faults)
+        super().__init__(seed, faults, pace, faults_max)
+        self.watch = Watch(self.simulation, self.machines, SESSION_TIMEOUT_MS)
+        self.watch.start()
 
     def new_machines(self) -> list[Machine]:
         """Return a machine for each node. The first five are voters."""
@@ -72,6 +87,12 @@ class ClusterScenario(Scenario):
             rack = f"rack{self.simulation.random(f'{name} rack').choice(self.node_ids)}"
         return Router(self.simulation, host, brokers, name, rack)
 
+    def add_actors(self) -> None:
+        """See `Scenario`. One more client changes the metadata."""
+        super().add_actors()
+        client = self.client("administrator")
+        self.actors.append(Administrator(self.simulation, client, self.facts))
+
     async def disturb(self) -> None:
         """Let one machine fail in a random way, and wait until all nodes serve."""
         await self.until(lambda: all(each.is_serving for each in self.machines))
@@ -79,21 +100,22 @@ class ClusterScenario(Scenario):
         kinds = [*self.faults, *(self.rare_faults if self.is_durable else ())]
         kind = self.random.choice([each for each in kinds if each in self.allowed])
         self.facts.count(f"fault {kind}")
+        self.watch.look()
         if kind in ("kill", POWER):
             if kind == POWER:
                 machine.lose_power()
             else:
                 machine.kill()
-            await asyncio.sleep(self.random.uniform(0.01, 4))
+            await asyncio.sleep(self.random.uniform(0.01, self.pace.outage_s_max))
             machine.start()
         elif kind == "stop":
             stopped = asyncio.Event()
             machine.stop(stopped.set)
             await stopped.wait()
-            await asyncio.sleep(self.random.uniform(0.01, 4))
+            await asyncio.sleep(self.random.uniform(0.01, self.pace.outage_s_max))
             machine.start()
         else:
-            duration_ns = int(self.random.uniform(0.1, 5) * _SECOND_NS)
+            duration_ns = int(self.random.uniform(0.1, self.pace.outage_s_max + 1) * _SECOND_NS)
             others = [each for each in self.machines if each is not machine]
             if kind == CUT_ONE_WAY:
                 others = self.random.sample(others, 1)
@@ -107,7 +129,7 @@ class ClusterScenario(Scenario):
             await asyncio.sleep(duration_ns / _SECOND_NS)
 
     async def violations_of_replicas(self) -> list[str]:
-        """Return the differences between replicas, and between the topics that nodes know."""
+        """Return the differences between replicas, and between the images of the metadata."""
         await self.until(lambda: all(each.is_serving for each in self.machines))
         return [*self._different_replicas(), *self._different_metadata()]
 
@@ -130,14 +152,16 @@ class ClusterScenario(Scenario):
                     yield f"{TopicPartition(topic, index)}: the replicas differ: {ends}"
 
     def _different_metadata(self) -> Iterator[str]:
-        images = {}
+        first: MetadataImage | None = None
         for machine in self.machines:
             assert machine.node is not None
-            topics = machine.node.broker.metadata.image.topics
-            images[machine.name] = {name: topic.id for name, topic in topics.by_name.items()}
-        for name, image in images.items():
-            if image != images[self.machines[0].name]:
-                yield f"{name} has other topics than {self.machines[0].name}"
+            image = machine.node.broker.metadata.image
+            first = first or image
+            if image != first:
+                yield f"{machine.name} has another image of the metadata than {self.machines[0].name}"
+            for group in self.facts.settings:
+                if not image.configs.of(ResourceType.GROUP, group):
+                    yield f"{machine.name}: the acknowledged setting of {group!r} is lost"
 
 
 def _settings(voters: Iterable[int]) -> dict[str, str]:
@@ -152,10 +176,11 @@ def _settings(voters: Iterable[int]) -> dict[str, str]:
         "controller.quorum.fetch.timeout.ms": "1000",
         "controller.quorum.request.timeout.ms": "1000",
         "broker.heartbeat.interval.ms": "400",
-        "broker.session.timeout.ms": "2000",
+        "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
         "replica.lag.time.max.ms": "2000",
         "replica.fetch.wait.max.ms": "300",
         "replica.fetch.backoff.ms": "200",
+        "replica.fetch.max.bytes": "100",
         "replica.selector.class": RACK_AWARE_SELECTOR,
         "min.insync.replicas": "2",
         "offsets.topic.replication.factor": "3",

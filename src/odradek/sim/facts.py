@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -65,7 +66,13 @@ class Facts:
     commits: dict[tuple[str, TopicPartition], list[Commit]] = field(default_factory=dict)
     """The attempts to commit in the order of their start, by group and partition."""
     violations: list[str] = field(default_factory=list)
-    """The violations that clients found."""
+    """The violations that clients found. It is the list of the failures of the simulation."""
+    settings: list[str] = field(default_factory=list)
+    """The groups whose settings were changed."""
+    producer_ids: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """The producer and its newest epoch from InitProducerId, by producer id."""
+    owners: dict[tuple[str, int, TopicPartition], str] = field(default_factory=dict)
+    """The member that owns a partition in a generation of a group."""
     counts: dict[str, int] = field(default_factory=dict)
     """The numbers of events. They show whether a run had enough events to prove something."""
 
@@ -90,20 +97,47 @@ class Facts:
         The offset is wrong if no client has committed it, or if a later commit was acknowledged
         before the request.
         """
-        attempts = self.commits.get((group, partition), [])
-        acknowledged = [
-            each for each in attempts if each.end_ns is not None and each.end_ns < start_ns
-        ]
-        if offset < 0:
-            if acknowledged:
-                self.violations.append(f"{group} {partition}: a committed offset is lost")
-            return
-        candidates = [each for each in attempts if each.offset == offset]
-        if not any(
-            candidate.end_ns is None
-            or not any(each.start_ns > candidate.end_ns for each in acknowledged)
-            for candidate in candidates
-        ):
+        problem = problem_of(self.commits.get((group, partition), []), offset, start_ns)
+        if problem:
+            self.violations.append(f"{group} {partition}: the committed offset {problem}")
+
+    def initialized(self, name: str, producer_id: int, epoch: int) -> None:
+        """Check a producer id and an epoch that a producer got from InitProducerId."""
+        owner, before = self.producer_ids.get(producer_id, (name, -1))
+        if owner != name:
+            self.violations.append(f"{owner} and {name} have the same producer id {producer_id}")
+        elif epoch <= before:
             self.violations.append(
-                f"{group} {partition}: the committed offset is {offset}, which was replaced"
+                f"{name} got epoch {epoch} of producer id {producer_id} after epoch {before}"
             )
+        self.producer_ids[producer_id] = name, epoch
+
+    def assigned(
+        self, group: str, generation: int, name: str, partitions: Iterable[TopicPartition]
+    ) -> None:
+        """Check the partitions that a member owns in a generation: nobody else owns them."""
+        for partition in partitions:
+            owner = self.owners.setdefault((group, generation, partition), name)
+            if owner != name:
+                self.violations.append(
+                    f"{group}: {owner} and {name} own {partition} in generation {generation}"
+                )
+
+
+def problem_of(attempts: Sequence[Commit], value: int, start_ns: int) -> str:
+    """Return what is wrong with a value that a request sent at `start_ns` has found; -1 means none.
+
+    The value is wrong if no client has written it, or if a later write was acknowledged before the
+    request. The result is empty if the value may be found.
+    """
+    acknowledged = [each for each in attempts if each.end_ns is not None and each.end_ns < start_ns]
+    if value < 0:
+        return "is lost" if acknowledged else ""
+    candidates = [each for each in attempts if each.offset == value]
+    if any(
+        candidate.end_ns is None
+        or not any(each.start_ns > candidate.end_ns for each in acknowledged)
+        for candidate in candidates
+    ):
+        return ""
+    return f"is {value}, which was replaced" if candidates else f"is {value}, which nobody wrote"

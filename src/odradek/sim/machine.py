@@ -41,6 +41,7 @@ class Machine:
         self._config: BrokerConfig = load(
             None, {"listeners": f"PLAINTEXT://{name}:{PORT}", **settings}, DATA
         ).config
+        self.node_id = self._config.node_id
         self._random = simulation.random(f"{name} faults")
         self._loop: SimLoop | None = None
         self._host: SimHost | None = None
@@ -100,6 +101,7 @@ class Machine:
         """Stop the node cleanly. Call `then` when the node has stopped."""
         assert self.node is not None
         assert self._loop is not None
+        self.is_serving = False
         self.simulation.note(self.name, "stop")
         task = self._loop.create_task(self.node.stop())
 

@@ -278,7 +278,7 @@ class SimTransport:
         """Process bytes that have arrived."""
         self._coming -= len(data)
         if self._is_closed:
-            self.other._arrive_later(self.other._reset)
+            self.other._reset_later()
             return
         self._received += data
         self._readable.changed()
@@ -300,12 +300,17 @@ class SimTransport:
         self._last_arrival_ns = network.arrival_ns(source, target, self._last_arrival_ns)
         network.simulation.at(self._last_arrival_ns, lambda: self._take(event))
 
+    def _reset_later(self) -> None:
+        """Schedule a reset of this end."""
+        self._arrive_later(self._reset)
+
     def _take(self, event: Callable[[], None]) -> None:
         if self._host.is_up:
             event()
-        elif self._host.network.hosts[self._host.name].is_up:
-            # A new process with the same address resets the connection of the earlier process.
-            self.other._arrive_later(self.other._reset)
+        elif event != self._reset and self._host.network.hosts[self._host.name].is_up:
+            # A new process with the same address resets the connection of the earlier process. A
+            # reset gets no answer.
+            self.other._reset_later()
 
     # -- sending ------------------------------------------------------------------------------
 
@@ -377,4 +382,4 @@ class SimTransport:
         self.unwatch_readable()
         self.unwatch_writable()
         if notify:
-            self.other._arrive_later(self.other._reset)
+            self.other._reset_later()

@@ -9,10 +9,12 @@ When the clients have finished, the logs are compared with the responses that th
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from odradek.env.network import Address
 from odradek.model.errors import ErrorCode
@@ -20,6 +22,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.sim.checks import Contents, check
 from odradek.sim.client import Client
 from odradek.sim.facts import Facts
+from odradek.sim.group_member import GroupMember, committed_offset
 from odradek.sim.loop import SimLoop, new_loop
 from odradek.sim.machine import PORT, Machine
 from odradek.sim.network import SimNetwork
@@ -29,10 +32,8 @@ from odradek.sim.workload import (
     GROUP_PARTITION,
     NOT_NOW,
     Actor,
-    GroupMember,
     IdempotentProducer,
     TransactionalProducer,
-    committed_offset,
 )
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.generated.create_topics_response import CreateTopicsResponse
@@ -59,8 +60,25 @@ POWER, TORN = "power", "torn"
 """Kinds of faults: a power loss at a random moment, and one in a disk write."""
 SETTLING_LOOKS = 20
 """The maximum number of reads of the logs until all checks pass."""
-FAULTS = (3, 6)
-"""The minimum and maximum number of faults in a run."""
+STUCK_READS = 40
+"""The number of fetches in a row without progress after which a log is read no further."""
+
+
+class Pace(NamedTuple):
+    """How much happens in a run."""
+
+    faults: tuple[int, int]
+    """The minimum and maximum number of faults."""
+    gap_s_max: float
+    """The longest time between two faults."""
+    rest_s: float
+    """The time that clients have after the last fault."""
+    outage_s_max: float
+    """The longest time that a node is down, in a cluster."""
+
+
+LONG = Pace((3, 6), 3.0, 2.0, 4.0)
+SHORT = Pace((2, 3), 0.8, 0.5, 3.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +90,13 @@ class Outcome:
     """The violations; empty if all checks pass."""
     lines: list[str]
     """The history."""
-    digest: str
-    """The digest of the history."""
     counts: dict[str, int]
     """The numbers of events."""
+
+    @property
+    def digest(self) -> str:
+        """A digest of the history."""
+        return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
 
 
 def simulate(seed: int, make: Callable[[int], Scenario] | None = None) -> Outcome:
@@ -118,13 +139,27 @@ class Scenario:
     """Other kinds of faults, which occur only if they are asked for."""
     replication_factor = 1
     settings: Mapping[str, str] = SETTINGS
+    ends_early = False
+    """Whether the run ends at the first violation."""
 
-    def __init__(self, seed: int, faults: Collection[str] | None = None) -> None:
-        """`faults` are the kinds of faults that occur. The default is the attribute `faults`."""
+    def __init__(
+        self,
+        seed: int,
+        faults: Collection[str] | None = None,
+        pace: Pace = LONG,
+        faults_max: int | None = None,
+    ) -> None:
+        """`faults` are the kinds of faults that occur. The default is the attribute `faults`.
+
+        With `faults_max` only the first faults of the seed occur. Until then the run is the same as
+        without the limit.
+        """
         self.seed = seed
         self.simulation = Simulation(seed)
         self.random = self.simulation.random("scenario")
-        self.facts = Facts()
+        self.pace = pace
+        self.faults_max = faults_max
+        self.facts = Facts(violations=self.simulation.failures)
         self.allowed = frozenset(self.faults if faults is None else faults)
         assert self.allowed, "a run has faults"
         self.is_durable = self.random.random() < 0.5 or self.allowed <= {POWER, TORN}
@@ -157,26 +192,29 @@ class Scenario:
         ended: list[asyncio.Task[None]] = []
         self.loop.call_soon(lambda: ended.append(self.loop.create_task(self._direct())))
         try:
-            self.simulation.run_until(lambda: bool(ended) and ended[0].done())
+            self.simulation.run_until(
+                lambda: (
+                    (bool(ended) and ended[0].done())
+                    or (self.ends_early and bool(self.simulation.failures))
+                )
+            )
         except NoEnd as error:
-            self._violations += [*self.facts.violations, f"the clients have not finished: {error}"]
+            self._violations.append(f"the clients have not finished: {error}")
         for machine in self.machines:
             if machine.is_running:
                 machine.kill()
         for host in self.network.hosts.values():
             host.loop.close()
         self.loop.close()
-        if ended[0].done():
+        if ended and ended[0].done():
             ended[0].result()
 
     def outcome(self) -> Outcome:
         """Return the result of the run."""
-        history = self.simulation.history
         return Outcome(
             self.seed,
             [*self.simulation.failures, *self._violations],
-            history.lines,
-            history.digest(),
+            self.simulation.history.lines,
             self.facts.counts,
         )
 
@@ -184,10 +222,11 @@ class Scenario:
         await self._create_topics()
         await self._find_coordinators()
         tasks = self._begin_work()
-        for _ in range(self.random.randint(*FAULTS)):
-            await asyncio.sleep(self.random.uniform(0.2, 3.0))
+        count = self.random.randint(*self.pace.faults)
+        for _ in range(count if self.faults_max is None else min(count, self.faults_max)):
+            await asyncio.sleep(self.random.uniform(0.2, self.pace.gap_s_max))
             await self.disturb()
-        await asyncio.sleep(2)
+        await asyncio.sleep(self.pace.rest_s)
         for actor in self.actors:
             actor.stop()
         await self.until(lambda: all(task.done() for task in tasks))
@@ -202,14 +241,21 @@ class Scenario:
             return [*different, *check(self.facts, logs, await self._transactional_offsets())]
 
         async def differences() -> list[str]:
+            different = await self.violations_of_replicas()
             now = await self._read_all()
             return [
-                f"{each} is not the same after the last restart: {_difference(logs[each], now[each])}"
-                for each in logs
-                if now[each] != logs[each]
+                *different,
+                *(
+                    f"{each} is not the same after the last restart: "
+                    f"{_difference(logs[each], now[each])}"
+                    for each in logs
+                    if now[each] != logs[each]
+                ),
             ]
 
         self._violations += await self._lasting(violations)
+        if self._violations and self.ends_early:
+            return
         self.fail_at_the_end()
         self._violations += await self._lasting(differences)
 
@@ -242,6 +288,11 @@ class Scenario:
         return found
 
     def _begin_work(self) -> list[asyncio.Task[None]]:
+        self.add_actors()
+        return [actor.client.loop.create_task(actor.run()) for actor in self.actors]
+
+    def add_actors(self) -> None:
+        """Add the clients that work during the run."""
         events = [TopicPartition("events", index) for index in range(TOPICS["events"])]
         ledger = [TopicPartition("ledger", index) for index in range(TOPICS["ledger"])]
         for number in range(2):
@@ -251,7 +302,6 @@ class Scenario:
             self.actors.append(
                 GroupMember(self.simulation, member, self.facts, "readers", [*events, *ledger])
             )
-        return [actor.client.loop.create_task(actor.run()) for actor in self.actors]
 
     def _add(self, kind: type[Actor], name: str, partitions: list[TopicPartition]) -> None:
         self.actors.append(kind(self.simulation, self.client(name), self.facts, partitions))  # type: ignore[call-arg]
@@ -332,8 +382,8 @@ class Scenario:
 
     async def _read_as(self, partition: TopicPartition, isolation: int) -> list[tuple[int, str]]:
         values: list[tuple[int, str]] = []
-        offset = 0
-        while True:
+        offset = fruitless = 0
+        while fruitless < STUCK_READS:
             try:
                 found = await fetch(self.observer.client, partition, offset, isolation, 50)
             except OSError:
@@ -346,9 +396,11 @@ class Scenario:
                 await self.observer.pause()
                 continue
             values += found.values
+            fruitless = 0 if found.next_offset > offset else fruitless + 1
             offset = found.next_offset
             if offset >= found.high_watermark:
-                return values
+                break
+        return values
 
     async def _transactional_offsets(self) -> dict[str, int]:
         offsets: dict[str, int] = {}

@@ -6,7 +6,6 @@ order in which they were scheduled. Each event takes `EVENT_NS`, so that time al
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
@@ -15,7 +14,7 @@ EVENT_NS = 1_000
 """The duration of an event."""
 EPOCH_MS = 1_700_000_000_000
 """The wall-clock time at the start of a simulation."""
-END_NS = 300 * 1_000_000_000
+END_NS = 150 * 1_000_000_000
 """The time limit of a simulation. A run that reaches the limit has failed."""
 
 
@@ -29,10 +28,6 @@ class History:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def digest(self) -> str:
-        """Return a digest of all lines."""
-        return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()
-
 
 class Simulation:
     """The time, the events, the randomness and the history of one run."""
@@ -42,7 +37,7 @@ class Simulation:
         self.now_ns = 0
         self.history = History()
         self.failures: list[str] = []
-        """The failures that are defects, such as unhandled exceptions."""
+        """The violations that were found so far, and defects such as unhandled exceptions."""
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
 
@@ -53,6 +48,11 @@ class Simulation:
     def note(self, source: str, text: str) -> None:
         """Add a line to the history."""
         self.history.lines.append(f"{self.now_ns // 1000} {source} {text}")
+
+    def fail(self, text: str) -> None:
+        """Record a violation or a defect, once."""
+        if text not in self.failures:
+            self.failures.append(text)
 
     def at(self, when_ns: int, event: Callable[[], None]) -> None:
         """Schedule the event at a time, or now if that time has passed."""

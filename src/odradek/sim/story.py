@@ -2,7 +2,8 @@
 
 A history has thousands of lines, one for each change of a disk and each request. The result has a
 line for each event of a machine, and between two events a line with the numbers of requests of each
-client. Of the changes to disks, it has only the truncations of partitions that a violation names.
+client. Of the changes to disks, it has only the truncations of partitions that a violation names. A
+violation that was found during the run has a line at its time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+WATCH = "watch"
+"""The source of the lines that tell a violation (`odradek.sim.watch`)."""
 _PARTITION = re.compile(r"\b[\w.-]+-\d+\b")
 
 
@@ -25,6 +28,11 @@ def _story(lines: Iterable[str], violations: Sequence[str]) -> Iterator[str]:
     for line in lines:
         time_us, _, rest = line.partition(" ")
         source, _, what = rest.partition(" ")
+        if source == WATCH:
+            yield from _summary(requests)
+            requests.clear()
+            yield f"{int(time_us) / 1e6:9.3f} s  violated: {what}"
+            continue
         if not source.startswith("node"):
             word = what.partition(" ")[0]
             if word != "answer" and not word.endswith("Response"):

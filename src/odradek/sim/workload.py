@@ -1,4 +1,4 @@
-"""Clients that produce, consume, join groups and commit offsets while nodes fail.
+"""Clients that produce while nodes fail, and what all clients have in common.
 
 Each client retries a request until there is an outcome, as clients of Apache Kafka do. The client
 records the outcome in `Facts`. An error that no correct broker returns is a violation.
@@ -10,47 +10,23 @@ import asyncio
 from random import Random
 from typing import NamedTuple, TypeVar
 
-from odradek.client.consumer_protocol import (
-    decode_assignment,
-    encode_assignment,
-    encode_subscription,
-)
 from odradek.client.errors import error_code
 from odradek.model.errors import ErrorCode as E
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.builder import RecordBatchBuilder
 from odradek.sim.client import Client
-from odradek.sim.facts import Commit, Facts, Fate, Transaction
-from odradek.sim.reading import READ_COMMITTED, fetch
+from odradek.sim.facts import Facts, Fate, Transaction
 from odradek.sim.simulation import SimClock, Simulation
 from odradek.wire.generated.end_txn_request import EndTxnRequest
 from odradek.wire.generated.end_txn_response import EndTxnResponse
-from odradek.wire.generated.heartbeat_request import HeartbeatRequest
-from odradek.wire.generated.heartbeat_response import HeartbeatResponse
 from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
 from odradek.wire.generated.init_producer_id_response import InitProducerIdResponse
-from odradek.wire.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.wire.generated.join_group_response import JoinGroupResponse
-from odradek.wire.generated.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from odradek.wire.generated.offset_commit_response import OffsetCommitResponse
-from odradek.wire.generated.offset_fetch_request import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from odradek.wire.generated.offset_fetch_response import OffsetFetchResponse
 from odradek.wire.generated.produce_request import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
 from odradek.wire.generated.produce_response import ProduceResponse
-from odradek.wire.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.wire.generated.sync_group_response import SyncGroupResponse
 from odradek.wire.generated.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -74,11 +50,7 @@ FENCED = frozenset({
     E.UNKNOWN_PRODUCER_ID,
 })  # fmt: skip
 """Errors that end a transaction. Its producer then requests a new epoch."""
-REJOIN = frozenset({E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID})
 TRANSACTION_TIMEOUT_MS = 20_000
-SESSION_TIMEOUT_MS = 6_000
-REJOIN_SHARE = 0.05
-"""The fraction of iterations in which a member joins again, so that the group is rebalanced."""
 GROUP_PARTITION = TopicPartition("input", 0)
 """The partition whose offsets transactions commit."""
 
@@ -133,6 +105,11 @@ class Actor:
             if response is None:
                 continue
             if not response.error_code:
+                self.facts.initialized(
+                    transactional_id or f"{self.name} without a transactional id",
+                    response.producer_id,
+                    response.producer_epoch,
+                )
                 return response.producer_id, response.producer_epoch
             if response.error_code not in NOT_NOW:
                 self.unexpected("InitProducerId", response.error_code)
@@ -377,188 +354,3 @@ class TransactionalProducer(Actor):
             await self._begin_epoch(None)
             transaction.end(Fate.UNKNOWN if is_commit and was_lost else Fate.ABORTED)
             return
-
-
-class GroupMember(Actor):
-    """Consumes its assigned partitions with read_committed, and commits offsets."""
-
-    def __init__(
-        self,
-        simulation: Simulation,
-        client: Client,
-        facts: Facts,
-        group: str,
-        partitions: list[TopicPartition],
-    ) -> None:
-        super().__init__(simulation, client, facts)
-        self._group = group
-        self._partitions = partitions
-        self._member_id = ""
-        self._generation = -1
-        self._positions: dict[TopicPartition, int] = {}
-
-    async def run(self) -> None:
-        """See `Actor`."""
-        while not self.is_stopping:
-            if await self._join() and await self._find_positions():
-                self.facts.count("joined")
-                await self._consume()
-            else:
-                await self.pause()
-
-    # -- membership ---------------------------------------------------------------------------
-
-    async def _join(self) -> bool:
-        topics = sorted({partition.topic for partition in self._partitions})
-        protocol = JoinGroupRequestProtocol(
-            name="range", metadata=encode_subscription(topics, (), -1)
-        )
-        request = JoinGroupRequest(
-            group_id=self._group,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            rebalance_timeout_ms=3000,
-            member_id=self._member_id,
-            protocol_type="consumer",
-            protocols=[protocol],
-        )
-        response = await self.ask(request, 9, JoinGroupResponse)
-        if response is None:
-            return False
-        if response.error_code == E.MEMBER_ID_REQUIRED:
-            self._member_id = response.member_id
-            return False
-        if response.error_code:
-            self._on_error("JoinGroup", response.error_code)
-            return False
-        self._member_id, self._generation = response.member_id, response.generation_id
-        return await self._sync(response)
-
-    async def _sync(self, joined: JoinGroupResponse) -> bool:
-        assignments = []
-        if joined.leader == self._member_id:
-            for index, member in enumerate(joined.members):
-                mine = self._partitions[index :: len(joined.members)]
-                assignments.append(
-                    SyncGroupRequestAssignment(
-                        member_id=member.member_id, assignment=encode_assignment(mine)
-                    )
-                )
-        request = SyncGroupRequest(
-            group_id=self._group,
-            generation_id=self._generation,
-            member_id=self._member_id,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=assignments,
-        )
-        response = await self.ask(request, 5, SyncGroupResponse)
-        if response is None:
-            return False
-        if response.error_code:
-            self._on_error("SyncGroup", response.error_code)
-            return False
-        assigned = decode_assignment(response.assignment) if response.assignment else ()
-        self._positions = dict.fromkeys(assigned, -1)
-        return True
-
-    def _on_error(self, what: str, code: int) -> None:
-        if code == E.UNKNOWN_MEMBER_ID:
-            self._member_id = ""
-        if code not in REJOIN and code not in NOT_NOW:
-            self.unexpected(what, code)
-
-    # -- consuming ----------------------------------------------------------------------------
-
-    async def _find_positions(self) -> bool:
-        for partition in self._positions:
-            start_ns = self.simulation.now_ns
-            offset = await committed_offset(self, self._group, partition)
-            if offset is None:
-                return False
-            self.facts.found_committed(self._group, partition, offset, start_ns)
-            self._positions[partition] = max(0, offset)
-        return True
-
-    async def _consume(self) -> None:
-        turns = 0
-        while not self.is_stopping:
-            turns += 1
-            if turns % 3 == 0 and not await self._is_member():
-                return
-            if self.random.random() < REJOIN_SHARE:  # as after a change of its subscription
-                return
-            for partition, position in self._positions.items():
-                try:
-                    found = await fetch(self.client, partition, position, READ_COMMITTED)
-                except OSError:
-                    await self.pause()
-                    continue
-                if found.error_code:
-                    if found.error_code not in NOT_NOW:
-                        self.unexpected("Fetch", found.error_code)
-                    await self.pause()
-                    continue
-                for offset, value in found.values:
-                    self.facts.consume(partition, offset, value)
-                self._positions[partition] = found.next_offset
-            if self.random.random() < 0.5 and not await self._commit():
-                return
-            await self.pause(0.2)
-
-    async def _is_member(self) -> bool:
-        request = HeartbeatRequest(
-            group_id=self._group, generation_id=self._generation, member_id=self._member_id
-        )
-        response = await self.ask(request, 4, HeartbeatResponse)
-        if response is None or response.error_code in NOT_NOW:
-            return True
-        if response.error_code:
-            self._on_error("Heartbeat", response.error_code)
-        return not response.error_code
-
-    async def _commit(self) -> bool:
-        """Commit the position of one partition. Return False if the client must join again."""
-        if not self._positions:
-            return True
-        partition = self.random.choice(list(self._positions))
-        offset = self._positions[partition]
-        attempt = Commit(offset, self.simulation.now_ns)
-        self.facts.commits.setdefault((self._group, partition), []).append(attempt)
-        index = OffsetCommitRequestPartition(
-            partition_index=partition.partition, committed_offset=offset
-        )
-        request = OffsetCommitRequest(
-            group_id=self._group,
-            generation_id_or_member_epoch=self._generation,
-            member_id=self._member_id,
-            topics=[OffsetCommitRequestTopic(name=partition.topic, partitions=[index])],
-        )
-        response = await self.ask(request, 9, OffsetCommitResponse)
-        if response is None:
-            return True
-        code = response.topics[0].partitions[0].error_code
-        if not code:
-            attempt.acknowledge(self.simulation.now_ns)
-            self.facts.count("offsets committed")
-            return True
-        self._on_error("OffsetCommit", code)
-        return code in NOT_NOW
-
-
-async def committed_offset(actor: Actor, group: str, partition: TopicPartition) -> int | None:
-    """Return the committed offset, or -1 if there is none. Return None if a retry is needed."""
-    topic = OffsetFetchRequestTopics(name=partition.topic, partition_indexes=[partition.partition])
-    request = OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])], require_stable=True
-    )
-    response = await actor.ask(request, 9, OffsetFetchResponse)
-    if response is None:
-        return None
-    answer = response.groups[0]
-    code = answer.error_code or answer.topics[0].partitions[0].error_code
-    if code:
-        if code not in NOT_NOW:
-            actor.unexpected("OffsetFetch", code)
-        await actor.pause()
-        return None
-    return answer.topics[0].partitions[0].committed_offset

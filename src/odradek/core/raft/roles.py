@@ -32,6 +32,7 @@ from odradek.core.raft.election import NO_LEADER, ElectionState
 from odradek.core.raft.leader import Leader
 from odradek.core.raft.log_view import OffsetAndEpoch
 from odradek.core.raft.voters import Destination, ReplicaKey, VoterSet
+from odradek.model.uuids import ZERO
 
 
 class Votes:
@@ -71,8 +72,10 @@ def _may_vote(
     A replica has one vote in each epoch, and none in an epoch that has a leader."""
     if is_pre_vote:
         return is_up_to_date
-    if election.voted is not None:
-        return election.voted == candidate
+    voted = election.voted
+    if voted is not None:
+        # With kraft.version 0 the election state on disk has no directory id.
+        return voted.id == candidate.id and voted.directory_id in (ZERO, candidate.directory_id)
     return election.leader_id == NO_LEADER and is_up_to_date
 
 
