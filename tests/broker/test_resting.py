@@ -183,3 +183,20 @@ def test_a_resting_follower_stays_in_the_isr(tmp_path) -> None:
     now.ms = 9601
     leading.tick()
     assert [each[2].broker_ids for each in altered] == [{1}]
+
+
+def test_resting_partitions_are_read_from_time_to_time(monkeypatch) -> None:
+    monkeypatch.setattr(sessions, "REFRESH_MS", 1000)
+    keys = [(TOPIC_ID, index) for index in range(250)]
+    partitions = {key: FetchedPartition(key, FetchPartition(partition=key[1])) for key in keys}
+    session = FetchSession(1, 0, True, partitions, False)
+    watch = SimpleNamespace(close=lambda: None)
+
+    def activated(now_ms: int) -> int:
+        for partition in list(session.active.values()):
+            assert session.rest(partition, watch)
+        session.update(FetchRequest(), now_ms)
+        return len(session.active)
+
+    assert [activated(ms) for ms in (999, 1000, 1001, 1002, 1003)] == [0, 100, 100, 50, 0]
+    assert [activated(ms) for ms in (2001, 2002)] == [0, 100]

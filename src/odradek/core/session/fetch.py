@@ -12,8 +12,9 @@ A partition rests if the fetcher has everything: there is nothing to read, and t
 contained its newest offsets. Only the partitions that do not rest are read (`FetchSession.active`).
 So the cost of a request depends on the number of partitions that have changed, not on the size of
 the session. The owner of a resting partition sees its changes (`Watch`) and ends its rest
-(`activate`). Every `REFRESH_MS`, all partitions of a session are read, because not every change of
-the log start offset is seen. Apache Kafka reads all partitions for each request.
+(`activate`). Not every change of the log start offset is seen. So every `REFRESH_MS`, requests begin
+to read the resting partitions, too, a few in each request. Apache Kafka reads all partitions for
+each request.
 
 The cache has a maximum number of sessions. If the cache is full, a new session may replace another
 session. The rules are those of Apache Kafka's `FetchSessionCacheShard`:
@@ -41,7 +42,9 @@ FINAL_EPOCH = -1
 NO_SESSION = 0
 EVICTION_MS = 120_000
 REFRESH_MS = 10_000
-"""The time after which a request reads the resting partitions, too."""
+"""The time after which requests read the resting partitions, too."""
+REFRESH_PARTITIONS = 100
+"""Maximum number of resting partitions that one request reads for this reason."""
 EPOCH_MAX = 2**31 - 1
 
 PartitionKey = tuple[str | bytes, int]
@@ -143,7 +146,8 @@ class FetchSession:
 
     __slots__ = (
         "_isolation_level",
-        "_refreshed_ms",
+        "_refresh_ms",
+        "_refreshing",
         "active",
         "created_ms",
         "epoch",
@@ -165,7 +169,7 @@ class FetchSession:
     ) -> None:
         self.id = session_id
         self.is_follower = is_follower
-        self.created_ms = self._refreshed_ms = now_ms
+        self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.uses_topic_ids = uses_topic_ids
         self.epoch = 1
@@ -176,6 +180,10 @@ class FetchSession:
         self.waiting: Waiting | None = None
         """The newest fetch that waits for more records."""
         self._isolation_level = 0
+        self._refresh_ms = now_ms + REFRESH_MS
+        """When the requests begin to read the resting partitions."""
+        self._refreshing: list[PartitionKey] = []
+        """The partitions that are still to be read since this time."""
 
     @property
     def rank(self) -> tuple[bool, int]:
@@ -186,11 +194,12 @@ class FetchSession:
         """Apply the changes of an incremental request."""
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
         self.last_used_ms = now_ms
-        is_due = now_ms - self._refreshed_ms >= REFRESH_MS
-        if is_due or request.isolation_level != self._isolation_level:
-            self._refreshed_ms = now_ms
+        if request.isolation_level != self._isolation_level:
             self._isolation_level = request.isolation_level
-            self._activate_all()
+            for partition in self.partitions.values():
+                self.activate(partition)
+        if now_ms >= self._refresh_ms:
+            self._refresh(now_ms)
         for key, wanted in _named(request, self.uses_topic_ids):
             known = self.partitions.get(key)
             if known is None:
@@ -221,9 +230,18 @@ class FetchSession:
         partition.wake()
         self.active.setdefault(partition.key, partition)
 
-    def _activate_all(self) -> None:
-        for partition in self.partitions.values():
-            self.activate(partition)
+    def _refresh(self, now_ms: int) -> None:
+        """Activate some partitions; begin again after `REFRESH_MS` when all were activated."""
+        keys = self._refreshing
+        if not keys:
+            keys += self.partitions
+        for key in keys[-REFRESH_PARTITIONS:]:
+            partition = self.partitions.get(key)
+            if partition is not None:
+                self.activate(partition)
+        del keys[-REFRESH_PARTITIONS:]
+        if not keys:
+            self._refresh_ms = now_ms + REFRESH_MS
 
     def wait(self, waiting: Waiting) -> None:
         """Note that a fetch waits for more records."""
