@@ -129,6 +129,10 @@ LONG_TESTS = (
         _pytest("-m", "cluster", "tests/crash/test_cluster_faults.py"), "ODRADEK_CLUSTER_FAULTS",
     ),
     LongTest(
+        "permissions", "responses with and without rights compared with Apache Kafka", 1,
+        _pytest("-m", "long or not long", "tests/authorizer/matrix"),
+    ),
+    LongTest(
         "migration", "nodes of Apache Kafka replaced by Odradek and back", 1,
         _pytest("-m", "long", "tests/crash/test_migration.py"),
     ),

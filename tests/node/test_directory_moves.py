@@ -170,7 +170,7 @@ def test_a_replica_moves_while_it_serves(tmp_path) -> None:
                 assert (
                     await moved(nodes, node_id, target.path, 1) == ErrorCode.REPLICA_NOT_AVAILABLE
                 )
-                assert await moved(nodes, node_id, "/x") == ErrorCode.KAFKA_STORAGE_ERROR
+                assert await moved(nodes, node_id, "/x") == ErrorCode.LOG_DIR_NOT_FOUND
                 assert await moved(nodes, node_id, target.path) == ErrorCode.NONE
                 answer = await ask(nodes.ports[node_id], DescribeLogDirsRequest(topics=None), 4)
                 futures = [

@@ -10,12 +10,22 @@ from compat.lab.wire_client import WireClient
 
 from odradek.client.admin.quotas import alter_quotas, describe_quotas
 from odradek.client.cluster import Cluster
+from odradek.config.authorizer import STANDARD_AUTHORIZER
+from odradek.model.acl import (
+    ANYONE,
+    CLUSTER_NAME,
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+)
 from odradek.model.errors import ErrorCode
 from odradek.node.metrics import families
 from odradek.records.builder import RecordBatchBuilder
 from odradek.testing import Broker
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
 from odradek.wire.generated.api_versions_response import ApiVersionsResponse
+from odradek.wire.generated.create_acls_request import AclCreation, CreateAclsRequest
+from odradek.wire.generated.create_acls_response import CreateAclsResponse
 from odradek.wire.generated.create_partitions_request import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -211,6 +221,8 @@ def test_brokers_that_fetch_are_not_limited(broker):
                 assert answer.throttle_time_ms == 0
                 request = fetch(0)
                 request.replica_id = 7
+            answer = wire.call("ApiVersions", 2, ApiVersionsRequest(), ApiVersionsResponse)
+            assert answer.throttle_time_ms > 0, "only its fetches are exempt"
         with WireClient(broker.port) as wire:
             answer = wire.call("Fetch", 12, fetch(0), FetchResponse)
             assert answer.throttle_time_ms > 0
@@ -345,3 +357,38 @@ def test_a_listener_has_limits_of_its_own():
             first.close()
             second.socket.setblocking(True)
             assert second.receive()
+
+
+def test_a_client_that_may_not_replicate_is_limited():
+    settings = {
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    creations = [
+        AclCreation(
+            resource_type=AclResourceType.CLUSTER,
+            resource_name=CLUSTER_NAME,
+            principal=ANYONE,
+            host="*",
+            operation=operation,
+            permission_type=permission,
+        )
+        for operation, permission in (
+            (AclOperation.ALL, AclPermissionType.ALLOW),
+            (AclOperation.CLUSTER_ACTION, AclPermissionType.DENY),
+        )
+    ]
+    with Broker(settings=settings, topics={"t": 1}) as broker:
+        with WireClient(broker.port) as wire:
+            created = wire.call(
+                "CreateAcls", 3, CreateAclsRequest(creations=creations), CreateAclsResponse
+            )
+        assert [each.error_code for each in created.results] == [0, 0]
+        with limited(broker, request_percentage=0.000_001), WireClient(broker.port) as wire:
+            request = fetch(0)
+            request.replica_id = 7
+            answer = wire.call("Fetch", 12, request, FetchResponse)
+            code = answer.responses[0].partitions[0].error_code if answer.responses else 0
+            assert code in (0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            answer = wire.call("ApiVersions", 2, ApiVersionsRequest(), ApiVersionsResponse)
+            assert answer.throttle_time_ms > 0

@@ -19,6 +19,15 @@ class Other(PlainServer):
     name = "OTHER"
 
 
+class Vague(PlainServer):
+    """Does not tell the client why an empty token is wrong."""
+
+    def evaluate(self, token):
+        if not token:
+            raise Rejected
+        return super().evaluate(token)
+
+
 def authenticator(lifetime_ms=0):
     return Authenticator(
         {"PLAIN": lambda: PlainServer(PASSWORDS), "OTHER": lambda: Other(PASSWORDS)},
@@ -72,20 +81,19 @@ def test_a_token_before_the_handshake_and_a_second_handshake():
         machine.handshake("PLAIN", 1, 0)
 
 
-UNTOLD = "Authentication failed during authentication due to invalid credentials with SASL mechanism PLAIN"
-
-
 @pytest.mark.parametrize(
     ("token", "message"),
     [
         (plain("alice", "bob-secret"), "Authentication failed: Invalid username or password"),
         (plain("carol", "x"), "Authentication failed: Invalid username or password"),
         (plain("alice", "alice-secret", "bob"), "Authentication failed: Client requested an auth"),
-        (plain("alice", ""), UNTOLD),
-        (plain("", "x"), UNTOLD),
-        (b"alice", UNTOLD),
-        (b"", UNTOLD),
-        (b"\xff\xfe\xfd", UNTOLD),
+        (plain("alice", ""), "Authentication failed: password not specified"),
+        (plain("", "x"), "Authentication failed: username not specified"),
+        (b"alice", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+        (RIGHT + b"\0", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
+        (RIGHT + b"\0more\0", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
+        (b"", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+        (b"\xff\xfe\0\xfd\0", "Authentication failed: password not specified"),
     ],
 )
 def test_wrong_tokens(token, message):
@@ -141,11 +149,18 @@ def test_the_user_and_the_mechanism_must_not_change():
     assert rejected.value.message is None
 
 
-def test_the_message_of_a_failure_names_the_second_authentication():
-    machine = authenticated(5000)
+def test_a_failure_without_a_message_of_the_mechanism():
+    machine = Authenticator({"PLAIN": lambda: Vague(PASSWORDS)}, {"PLAIN": 5000})
+    machine.handshake("PLAIN", 1, 0)
+    machine.authenticate(RIGHT, 0)
     machine.handshake("PLAIN", 1, 10)
-    with pytest.raises(Rejected, match="Authentication failed during re-authentication due to"):
+    message = "Authentication failed during {} due to invalid credentials with SASL mechanism PLAIN"
+    with pytest.raises(Rejected, match=message.format("re-authentication")):
         machine.authenticate(b"", 20)
+    first = Authenticator({"PLAIN": lambda: Vague(PASSWORDS)}, {})
+    first.handshake("PLAIN", 1, 0)
+    with pytest.raises(Rejected, match=message.format("authentication")):
+        first.authenticate(b"", 0)
 
 
 # -- any order ------------------------------------------------------------------------------------

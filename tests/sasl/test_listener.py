@@ -10,7 +10,9 @@ from compat.lab.wire_client import WireClient
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
 from odradek.wire.generated.api_versions_response import ApiVersionsResponse
-from odradek.wire.generated.metadata_request import MetadataRequest
+from odradek.wire.generated.list_groups_request import ListGroupsRequest
+from odradek.wire.generated.list_groups_response import ListGroupsResponse
+from odradek.wire.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from odradek.wire.generated.metadata_response import MetadataResponse
 from odradek.wire.generated.sasl_authenticate_request import SaslAuthenticateRequest
 from odradek.wire.generated.sasl_authenticate_response import SaslAuthenticateResponse
@@ -92,12 +94,13 @@ def test_requests_that_follow_in_the_same_packet_are_processed_as_authenticated(
     ]
 
 
-@pytest.mark.parametrize("first", ["handshake", "token", "nothing"])
+@pytest.mark.parametrize("first", ["versions", "token", "nothing"])
 @pytest.mark.parametrize("name", ["Metadata", "Produce", "OffsetCommit"])
 def test_other_requests_before_authentication_close_the_connection(client, broker, name, first):
-    if first != "nothing":
-        client.handshake()
+    if first == "versions":
+        client.versions()
     if first == "token":
+        client.handshake()
         wrong = client.authenticate(plain("alice", "x"))
         assert wrong.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     count = broker.requests(name)
@@ -108,6 +111,36 @@ def test_other_requests_before_authentication_close_the_connection(client, broke
         assert first == "token"
     assert client.is_closed()
     assert broker.requests(name) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "request_class", "response_class"),
+    [
+        ("Metadata", 9, MetadataRequest, MetadataResponse),
+        ("ApiVersions", 2, ApiVersionsRequest, ApiVersionsResponse),
+        ("SaslHandshake", 1, SaslHandshakeRequest, SaslHandshakeResponse),
+        ("ListGroups", 4, ListGroupsRequest, ListGroupsResponse),
+    ],
+)
+def test_a_request_instead_of_a_token_gets_an_error(
+    client, broker, name, version, request_class, response_class
+):
+    client.handshake()
+    count = broker.requests(name)
+    request = request_class()
+    if name == "Metadata":
+        request.topics.append(MetadataRequestTopic(name="t"))
+    answer = client.call(name, version, request, response_class)
+    (code,) = {each.error_code for each in getattr(answer, "topics", None) or [answer]}
+    assert code == ErrorCode.ILLEGAL_SASL_STATE
+    assert client.is_closed()
+    assert broker.requests(name) == count
+
+
+def test_an_unserved_request_instead_of_a_token_has_no_response(client):
+    client.handshake()
+    client.send(struct.pack(">ihhih", 10, 3, 99, 1, -1))
+    assert client.is_closed()
 
 
 def test_versions_again_if_the_version_is_not_served(client):

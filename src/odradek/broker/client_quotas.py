@@ -140,7 +140,8 @@ class QuotaManagers:
             return told_ms
         now_ms = self.now_ms()
         request_ms = 0
-        if request is not None and not silent and key != WRITE_TXN_MARKERS and not peer.is_follower:
+        is_exempt = silent or key == WRITE_TXN_MARKERS or (key == FETCH and peer.is_follower)
+        if request is not None and not is_exempt:
             request.add(cost_ns * PERCENT_PER_NS, now_ms)
             if key != FETCH:  # `fetched` has checked it
                 request_ms = request.check(now_ms)

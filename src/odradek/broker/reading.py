@@ -27,9 +27,22 @@ class Follower(NamedTuple):
     """-1 before Fetch version 15."""
 
 
+_UNKNOWN = frozenset(
+    (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+)
+"""With these errors, Apache Kafka returns no aborted transactions instead of null."""
+
+
 def failed(index: int, error: ErrorCode) -> PartitionData:
     """Return the response for a partition that cannot be read; offsets are -1."""
-    return PartitionData(partition_index=index, error_code=error, high_watermark=-1, records=b"")
+    answer = PartitionData(partition_index=index, error_code=error, high_watermark=-1, records=b"")
+    if error not in _UNKNOWN:
+        answer.aborted_transactions = None
+    return answer
 
 
 def read(
@@ -63,6 +76,7 @@ def read(
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
+        aborted_transactions=None,
         records=b"",
     )
     if wanted.last_fetched_epoch >= 0:
@@ -135,6 +149,7 @@ def nearer_replica(
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
         preferred_read_replica=follower,
+        aborted_transactions=None,
         records=b"",
     )
 
@@ -162,7 +177,7 @@ def read_for_follower(
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)  # this broker's metadata are older
         leading.machine.check_follower(follower.broker_id, follower.broker_epoch)
         log, offset = partition.log, wanted.fetch_offset
-        answer = PartitionData(partition_index=index, records=b"")
+        answer = PartitionData(partition_index=index, aborted_transactions=None, records=b"")
         if wanted.last_fetched_epoch >= 0:
             diverging = diverging_epoch(log, wanted.last_fetched_epoch, offset)
             if diverging is not None:
@@ -184,7 +199,10 @@ def read_for_follower(
                 wanted.follower_log_start_offset,
             )
     except ApiError as error:
-        return failed(index, error.code)
+        code = error.code
+        if code is ErrorCode.UNKNOWN_LEADER_EPOCH and wanted.current_leader_epoch < 0:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # whose metadata are older is unknown
+        return failed(index, code)
     if data is not None:
         answer.records = data.records
     answer.high_watermark = log.high_watermark

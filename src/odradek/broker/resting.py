@@ -1,12 +1,11 @@
-"""Partitions of fetch sessions that need not be read now (`core/session/fetch`).
+"""Partitions of fetch sessions that rest (`core/session/fetch`).
 
-If the fetcher has all data of a partition (`has_everything`, `is_in_sync`), the Fetch handler marks
-the partition as resting. The next requests of the session do not read it. A `RestingPartition`
-waits in the `Partition` for the next change. Then the session reads the partition again, and the
-session's waiting fetch counts the bytes.
+After a response, the Fetch handler lets a partition rest if the fetcher has everything
+(`has_everything`, `is_in_sync`). A `RestingPartition` then waits in the `Partition` for the next
+change. It activates the partition in the session, and the session's waiting fetch counts the bytes.
 
-For the leader, a follower also fetches its resting partitions. When such a partition changes, the
-leader learns that the follower had all records at the time of its last request.
+The leader must not forget that a follower fetches its resting partitions. When such a partition
+changes, the leader learns that the follower had all records at the time of its last request.
 """
 
 from __future__ import annotations

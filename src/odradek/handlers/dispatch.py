@@ -234,9 +234,13 @@ class Entry:
         if not isinstance(error, ApiError):  # a bug in Odradek: the node continues to run
             log.error("%s failed", self.name, exc_info=error)
             error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return self.rejection(request, context.api_version, error)
+
+    def rejection(self, request: Any, version: int, error: ApiError) -> Message:
+        """Return the response that rejects a request with an error."""
         if self.error_response is not None:
             return self.error_response(request, error)
-        return error_answer(request, context.api_version, error.code, error.message)
+        return error_answer(request, version, error.code, error.message)
 
 
 Inject = Callable[[Entry, RequestContext, Any], Any]

@@ -55,15 +55,9 @@ def _shape(text: str, top: Versions = NO_VERSIONS) -> _Shape:
 _PARTITIONS = "partitions>partitions:partition_index"
 _RESOURCES = "resource_type,resource_name"
 _SHAPES = {
-    0: _shape("topic_data>responses:name,topic_id partition_data>partition_responses:index"),
-    1: _shape(
-        "topics>responses:topic,topic_id partitions>partitions:partition_index=partition",
-        Versions(7, 99),
-    ),
     2: _shape(f"topics>topics:name {_PARTITIONS}"),
     8: _shape(f"topics>topics:name,topic_id {_PARTITIONS}"),
     9: _shape("groups>groups:group_id", Versions(0, 7)),
-    10: _shape("coordinator_keys>coordinators:key=", Versions(0, 3)),
     15: _shape("groups>groups:group_id="),
     19: _shape("topics>topics:name"),
     21: _shape(f"topics>topics:name {_PARTITIONS}"),
@@ -74,10 +68,6 @@ _SHAPES = {
     35: _shape("", ALL_VERSIONS),
     37: _shape("topics>results:name"),
     42: _shape("groups_names>results:group_id="),
-    43: _shape(
-        "topic_partitions>replica_election_results:topic partitions>partition_result:partition_id=",
-        Versions(1, 99),
-    ),
     44: _shape(f"resources>responses:{_RESOURCES}"),
     61: _shape("topics>topics:name partition_indexes>partitions:partition_index="),
     65: _shape("transactional_ids>transaction_states:transactional_id="),

@@ -199,7 +199,9 @@ def handle(
 def _check_and_handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> _Answer:
     """Append the batches of the topics that the client may write to."""
     transactional_id = request.transactional_id
-    if transactional_id is not None and _has_transactional(request):
+    if _has_transactional(request):
+        if transactional_id is None:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         require(broker, context, AclOperation.WRITE, TRANSACTIONAL_ID, transactional_id)
     refused = _refuse_unauthorized(broker, context, request)
     if not refused:
@@ -508,6 +510,32 @@ def _name_leader(
         )
 
 
+def _error_response(request: ProduceRequest, error: ApiError) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=data.index,
+                        error_code=error.code,
+                        base_offset=-1,
+                        error_message=error.message,
+                    )
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
 HANDLER = Handler(
-    request=ProduceRequest, versions=(3, 13), handle=handle, quick=quick, overlap=True
+    request=ProduceRequest,
+    versions=(3, 13),
+    handle=handle,
+    quick=quick,
+    overlap=True,
+    error_response=_error_response,
 )

@@ -57,7 +57,7 @@ from odradek.handlers.authorization import (
 )
 from odradek.handlers.handler import Handler
 from odradek.handlers.leader_hints import leader_hint
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.responses import Part
 from odradek.wire.generated.fetch_request import FetchRequest
 from odradek.wire.generated.fetch_response import (
@@ -160,6 +160,7 @@ class _Fetch:
         "_broker",
         "_context",
         "_is_first",
+        "_is_trusted",
         "_is_urgent",
         "_isolation",
         "_max_bytes",
@@ -198,6 +199,8 @@ class _Fetch:
         self.waits_for: list[Partition] = []
         self.follower = _follower(request)
         """The broker that fetches; None for a consumer."""
+        self._is_trusted = self.follower is not None
+        """Whether a broker fetches, which has no quotas."""
         self._refused: _Names = frozenset()
         """The topics that the client may not read. `_replicas` does not have them."""
         self._is_first = True
@@ -221,9 +224,9 @@ class _Fetch:
         return self._plan.session
 
     def limit(self, quotas: QuotaManagers, context: RequestContext) -> None:
-        """Apply the limits of a consumer."""
-        if self.follower is not None:
-            context.peer.mark_follower()
+        """Apply the limits of a client that is not a broker."""
+        context.peer.mark_follower(self._is_trusted)
+        if self._is_trusted:
             return
         meters = quotas.meters(context.peer)
         if meters.fetch is None and meters.request is None:
@@ -242,6 +245,7 @@ class _Fetch:
         elif permits_cluster(self._broker, context, AclOperation.CLUSTER_ACTION):
             refused = frozenset()
         else:
+            self._is_trusted = False
             refused = frozenset(each.key[0] for each in self._plan.partitions)
         if refused:
             self._refused = refused
@@ -449,7 +453,7 @@ class _Fetch:
             answer.current_leader = LeaderIdAndEpoch(
                 leader_id=hint.leader_id, leader_epoch=hint.leader_epoch
             )
-            if hint.address is not None:
+            if hint.address is not None and self.follower is None:
                 endpoints[hint.leader_id] = NodeEndpoint(
                     node_id=hint.leader_id,
                     host=hint.address.host,
@@ -491,6 +495,28 @@ def handle_on_controller(
     return controller.quorum.answer(request)
 
 
+def _error_response(request: FetchRequest, error: ApiError) -> FetchResponse:
+    """Return the error, and the error of each partition that is named by the topic's name."""
+    if error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+        return FetchResponse(error_code=error.code)
+    topics = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[reading.failed(each.partition, error.code) for each in topic.partitions],
+        )
+        for topic in request.topics
+        if topic.topic
+    ]
+    for topic in topics:
+        for partition in topic.partitions:
+            partition.aborted_transactions = []
+    return FetchResponse(error_code=error.code, responses=topics)
+
+
 HANDLER = Handler(
-    request=FetchRequest, versions=(4, 18), handle=handle, controller=handle_on_controller
+    request=FetchRequest,
+    versions=(4, 18),
+    handle=handle,
+    controller=handle_on_controller,
+    error_response=_error_response,
 )

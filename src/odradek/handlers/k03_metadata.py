@@ -51,6 +51,8 @@ TOPIC_ID_VERSION = 12
 LISTENER_NOT_FOUND_VERSION = 6
 NO_LEADER = -1
 _Wanted = tuple[TopicImage, ErrorCode]
+_UNSEEN = frozenset((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID))
+"""Topics with these errors have no authorized operations."""
 PIECE = 2000
 """Number of topics and partitions that are described without a pause, in about 5 ms."""
 
@@ -113,7 +115,7 @@ def _fill(
                 yield
             continue
         answer = _topic(topic, error)
-        if has_operations and error is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        if has_operations and error not in _UNSEEN:
             answer.topic_authorized_operations = authorized_operations(
                 broker, context, TOPIC, topic.name
             )

@@ -24,7 +24,7 @@ from odradek.handlers.authorization import (
     require_cluster,
 )
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -114,4 +114,16 @@ def _failed(key: str, error: ErrorCode) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error)
 
 
-HANDLER = Handler(request=FindCoordinatorRequest, versions=(0, 6), handle=handle)
+def _error_response(request: FindCoordinatorRequest, error: ApiError) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        error_code=error.code,
+        error_message=error.message,
+        node_id=-1,
+        port=-1,
+        coordinators=[_failed(each, error.code) for each in request.coordinator_keys],
+    )
+
+
+HANDLER = Handler(
+    request=FindCoordinatorRequest, versions=(0, 6), handle=handle, error_response=_error_response
+)

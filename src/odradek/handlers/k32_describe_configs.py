@@ -39,11 +39,23 @@ from odradek.wire.generated.describe_configs_response import (
     DescribeConfigsSynonym,
 )
 
+_TYPES = frozenset(ResourceType)
+
 
 def handle(
     node: Broker | Controller, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
-    """Return one result per resource."""
+    """Return one result per resource.
+
+    Raises:
+        ApiError: INVALID_REQUEST: a resource has an unknown type.
+    """
+    for each in request.resources:
+        if each.resource_type not in _TYPES:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Unexpected resource type {each.resource_type} for resource {each.resource_name}",
+            )
     return DescribeConfigsResponse(
         results=[_result(node, context, each, request) for each in request.resources]
     )

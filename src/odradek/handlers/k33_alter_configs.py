@@ -11,11 +11,17 @@ from collections.abc import Sequence
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.handlers.config_resources import answers_in_order, check_own_id
+from odradek.handlers.config_resources import (
+    answers_in_order,
+    check_own_id,
+    check_resource,
+    check_settings,
+    repeated,
+)
 from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.model.config_resource import ResourceType
-from odradek.model.errors import ApiError
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.alter_configs_request import AlterConfigsRequest, AlterConfigsResource
 from odradek.wire.generated.alter_configs_response import (
     AlterConfigsResourceResponse,
@@ -27,9 +33,14 @@ async def handle(
     broker: Broker, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     """Forward the request to the controller. Resources of other brokers are rejected here."""
+    repeated_names = repeated(request.resources)
 
     def here(resource: AlterConfigsResource) -> AlterConfigsResourceResponse | None:
         try:
+            check_resource(resource, repeated_names)
+            check_settings(resource.configs)
+            if resource.resource_type == ResourceType.BROKER_LOGGER:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "loggers cannot be replaced")
             if resource.resource_type == ResourceType.BROKER and resource.resource_name:
                 check_own_id(broker, resource.resource_name)
         except ApiError as error:

@@ -52,10 +52,13 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> None:
     """
     if len(f"{topic}-{index}".encode()) > _NAME_MAX:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    path = path.rstrip("/")
     for directory in broker.logs.online_directories:
-        if directory.path == path.rstrip("/"):
+        if directory.path == path:
             break
     else:
+        if path not in broker.config.log_dirs:
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is no log directory")
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory {path} is not online")
     try:
         partition = broker.replicas.find(topic, index)

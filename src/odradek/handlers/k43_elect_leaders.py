@@ -11,6 +11,38 @@ from __future__ import annotations
 
 from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError
 from odradek.wire.generated.elect_leaders_request import ElectLeadersRequest
+from odradek.wire.generated.elect_leaders_response import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 
-HANDLER = Handler(request=ElectLeadersRequest, versions=(0, 2), controller=decide, forwarded=True)
+
+def _error_response(request: ElectLeadersRequest, error: ApiError) -> ElectLeadersResponse:
+    """Return the error of the request, and the same error for each requested partition."""
+    return ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(
+                        partition_id=each, error_code=error.code, error_message=error.message
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+HANDLER = Handler(
+    request=ElectLeadersRequest,
+    versions=(0, 2),
+    controller=decide,
+    forwarded=True,
+    error_response=_error_response,
+)

@@ -20,9 +20,15 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.handlers.authorization import AclOperation, require_cluster
-from odradek.handlers.config_resources import answers_in_order, check_own_id
+from odradek.handlers.config_resources import (
+    answers_in_order,
+    check_own_id,
+    check_resource,
+    check_settings,
+    repeated,
+)
 from odradek.handlers.handler import Handler
-from odradek.model.config_resource import ResourceType
+from odradek.model.config_resource import Operation, ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.incremental_alter_configs_request import (
     AlterConfigsResource,
@@ -38,9 +44,13 @@ async def handle(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change loggers of this broker; forward all other resources to the controller."""
+    repeated_names = repeated(request.resources)
 
     def here(resource: AlterConfigsResource) -> AlterConfigsResourceResponse | None:
+        removed = [e.name for e in resource.configs if e.config_operation == Operation.DELETE]
         try:
+            check_resource(resource, repeated_names)
+            check_settings(resource.configs, removed)
             if resource.resource_type == ResourceType.BROKER and resource.resource_name:
                 check_own_id(broker, resource.resource_name)
         except ApiError as error:
@@ -104,17 +114,10 @@ def _alter_loggers(
     try:
         require_cluster(node, context, operation)
         check_own_id(node, resource.resource_name)
-        same = [each for each in request.resources if _name(each) == _name(resource)]
-        if len(same) > 1:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         loggers.alter(resource.configs, request.validate_only)
     except ApiError as error:
         return _response(resource, error)
     return _response(resource, _DONE)
-
-
-def _name(resource: AlterConfigsResource) -> tuple[int, str]:
-    return resource.resource_type, resource.resource_name
 
 
 def _response(resource: AlterConfigsResource, error: ApiError) -> AlterConfigsResourceResponse:

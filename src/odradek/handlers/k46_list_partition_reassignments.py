@@ -8,10 +8,41 @@ from __future__ import annotations
 
 from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
+from odradek.model.errors import ApiError
 from odradek.wire.generated.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
 )
+from odradek.wire.generated.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+
+def _error_response(
+    request: ListPartitionReassignmentsRequest, error: ApiError
+) -> ListPartitionReassignmentsResponse:
+    """Return the error, and the requested partitions without replicas."""
+    return ListPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[
+                    OngoingPartitionReassignment(partition_index=each)
+                    for each in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ],
+    )
+
 
 HANDLER = Handler(
-    request=ListPartitionReassignmentsRequest, versions=(0, 0), controller=decide, forwarded=True
+    request=ListPartitionReassignmentsRequest,
+    versions=(0, 0),
+    controller=decide,
+    forwarded=True,
+    error_response=_error_response,
 )

@@ -18,7 +18,7 @@ from odradek.core.metadata.image import MetadataImage
 from odradek.core.sasl.scram_keys import BY_NUMBER
 from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.handler import Handler
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
 )
@@ -69,6 +69,23 @@ def _result(image: MetadataImage, user: str, count: int) -> DescribeUserScramCre
     return DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=found)
 
 
+def _error_response(
+    request: DescribeUserScramCredentialsRequest, error: ApiError
+) -> DescribeUserScramCredentialsResponse:
+    """Return the error, and for each requested user an error without the user's name."""
+    results = [
+        DescribeUserScramCredentialsResult(error_code=error.code, error_message=error.message)
+        for _ in request.users or ()
+    ]
+    return DescribeUserScramCredentialsResponse(
+        error_code=error.code, error_message=error.message, results=results
+    )
+
+
 HANDLER = Handler(
-    request=DescribeUserScramCredentialsRequest, versions=(0, 0), handle=handle, controller=handle
+    request=DescribeUserScramCredentialsRequest,
+    versions=(0, 0),
+    handle=handle,
+    controller=handle,
+    error_response=_error_response,
 )

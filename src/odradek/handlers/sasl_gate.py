@@ -4,7 +4,7 @@ Each connection has a `SaslGate` as its owner (see `odradek.network.connection`)
 requests instead of the dispatcher until the client is authenticated. The state machine
 `odradek.core.sasl.authenticator` decides. Before authentication only ApiVersions, SaslHandshake and
 SaslAuthenticate are processed, and a request is at most sasl.server.max.receive.size long. Only
-ApiVersions reaches a handler. All other requests close the connection.
+ApiVersions reaches a handler. All other requests end the connection.
 
 - After authentication the connection calls the dispatcher directly. If the session has a lifetime
   (KIP-368), each request still passes through the gate. The gate closes the connection if the
@@ -13,15 +13,15 @@ ApiVersions reaches a handler. All other requests close the connection.
   Then the connection is closed. Until then no other request of the connection is processed. This
   slows down password guessing.
 - A request that does not fit the state, or that is malformed, closes the connection at once.
-- If another request arrives after SaslHandshake, Apache Kafka responds with ILLEGAL_SASL_STATE
-  before it closes the connection. Odradek closes it without a response.
+- If another request arrives instead of a token, it gets the error ILLEGAL_SASL_STATE, as a failed
+  authentication.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from odradek.config.sasl import PLAIN, SaslSettings
@@ -31,8 +31,9 @@ from odradek.core.sasl.plain import PlainServer
 from odradek.core.sasl.scram import ScramServer
 from odradek.core.sasl.scram_keys import BY_NAME, ScramMechanism
 from odradek.handlers import k18_api_versions
+from odradek.handlers.dispatch import Entry
 from odradek.handlers.gate_context import GateContext
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.connection import Connection
 from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.responses import Part, Slot
@@ -49,7 +50,7 @@ from odradek.wire.primitives import MalformedMessage, Message
 log = logging.getLogger("odradek.request")
 
 NONCE_BYTES = 20
-_HANDSHAKE_KEY = 17
+_HANDSHAKE_KEY, _AUTHENTICATE_KEY = 17, 36
 _REQUESTS: dict[int, type[Message]] = {17: SaslHandshakeRequest, 36: SaslAuthenticateRequest}
 _key_and_version = struct.Struct(">hh").unpack_from
 _size = struct.Struct(">i").pack
@@ -58,13 +59,20 @@ _size = struct.Struct(">i").pack
 class SaslGate:
     """The owner of one connection; see the module and `odradek.network.connection.Owner`."""
 
-    __slots__ = ("_authenticator", "_context", "_receive_bytes_max", "_server")
+    __slots__ = ("_authenticator", "_context", "_entries", "_receive_bytes_max", "_server")
 
     def __init__(
-        self, context: GateContext, listener: str, server: Server, transport: object
+        self,
+        context: GateContext,
+        listener: str,
+        entries: Mapping[int, Entry],
+        server: Server,
+        transport: object,
     ) -> None:
+        """`entries` has the APIs that the listener serves, by key."""
         settings = context.config.sasl_by_listener[listener]
         self._context = context
+        self._entries = entries
         self._server = server
         self._receive_bytes_max = settings.receive_bytes_max
         self._authenticator = Authenticator(
@@ -143,6 +151,9 @@ class SaslGate:
     def _receive_request(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
         machine = self._authenticator
         key, version = _key_and_version(frame)
+        if machine.state is State.AUTHENTICATE and key != _AUTHENTICATE_KEY:
+            self._refuse_instead_of_token(connection, frame)
+            return
         if key == API_VERSIONS_KEY:
             machine.request_versions()
             self._server.dispatch(connection, frame)
@@ -162,6 +173,26 @@ class SaslGate:
             self._handshake(connection, header, request, now_ms)
         elif isinstance(request, SaslAuthenticateRequest):
             self._authenticate(connection, header, request, now_ms)
+
+    def _refuse_instead_of_token(self, connection: Connection, frame: memoryview) -> None:
+        """Respond with an error to a request that is sent instead of a token.
+
+        Raises:
+            UnexpectedRequest: the request is not served, so there is no response.
+        """
+        key, version = _key_and_version(frame)
+        entry = self._entries.get(key)
+        problem = self._authenticator.refuse(f"API {key}" if entry is None else entry.name)
+        if entry is None or not entry.version_min <= version <= entry.version_max:
+            raise problem
+        header_version = BY_KEY[key].request_header_version(version)
+        header, position = RequestHeader.decode_prefix(frame, header_version)
+        request, _ = entry.decoders[version](frame, position)
+        error = ApiError(
+            ErrorCode.ILLEGAL_SASL_STATE, f"{entry.name} was sent instead of a token of SASL"
+        )
+        _report(connection, str(problem))
+        self._fail(connection, _encoded(entry.rejection(request, version, error), header))
 
     def _handshake(
         self,

@@ -77,7 +77,7 @@ class Peer:
         self.meters: ClientMeters | None = None
         """The measurements of the client; None while they are not known."""
         self.is_follower = False
-        """Whether another broker fetches over the connection. Only known while there are quotas."""
+        """Whether the last Fetch was another broker's. Only known while there are quotas."""
         self._connection = connection
         self._closed_callbacks: list[Callable[[Peer], None]] | None = None
 
@@ -93,9 +93,9 @@ class Peer:
         """Keep verdicts for later requests of the connection."""
         self.verdicts = verdicts
 
-    def mark_follower(self) -> None:
-        """Note that another broker fetches over the connection."""
-        self.is_follower = True
+    def mark_follower(self, is_follower: bool) -> None:
+        """Note whether the Fetch that is processed now is another broker's."""
+        self.is_follower = is_follower
 
     def keep_meters(self, meters: ClientMeters) -> None:
         """Keep the measurements for later requests with the same client id."""

@@ -31,7 +31,7 @@ from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
 from odradek.node.channels import Channels
 from odradek.node.coordinators import Coordinators, channels_to_brokers, compose
-from odradek.node.listeners import Service, gates_of
+from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
 from odradek.node.replication import BrokerReplication
 from odradek.node.serving import broker_table, served_versions
@@ -111,7 +111,7 @@ class BrokerRole:
             authorizer=authorizer,
         )
         dispatcher = Dispatcher(broker_table(broker), clock, inject)
-        self.service = Service(config, dispatcher, endpoints, replicas.run_woken, gates_of(broker))
+        self.service = Service(config, dispatcher, endpoints, replicas.run_woken, broker)
         self._moves = self._new_moves(broker)
         self._install_publishers(coordinators, SettingsPublisher(broker, dynamic, topic_configs))
 

@@ -27,7 +27,7 @@ from odradek.network.listeners import Endpoint
 from odradek.node.channels import controller_channel
 from odradek.node.elections import Elections
 from odradek.node.format import Identity
-from odradek.node.listeners import Service, gates_of
+from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
 from odradek.node.serving import controller_table, controller_versions
 
@@ -125,8 +125,9 @@ class ControllerRole:
                     None if quotas is None else charge_on_controller
                 )
             )
-            gates = gates_of(self._gate_parts)
-            self.service = Service(self._config, dispatcher, endpoints, gates=gates)
+            self.service = Service(
+                self._config, dispatcher, endpoints, gate_context=self._gate_parts
+            )
             self._quotas.limit_connections(self.service.rates)
             self.service.start()
 

@@ -60,14 +60,17 @@ def _tls(config: BrokerConfig, listener: str) -> ServerTls | None:
     )
 
 
-def gates_of(context: GateContext) -> dict[str, MakeGate]:
-    """Return the functions for the listeners whose clients are authenticated."""
+def gates_of(context: GateContext, dispatcher: Dispatcher) -> dict[str, MakeGate]:
+    """Return the functions for the listeners whose clients are authenticated.
+
+    `dispatcher` serves the requests of authenticated clients.
+    """
     config = context.config
     gates: dict[str, MakeGate] = {
         name: partial(TlsGate, context, name) for name in config.tls_by_listener
     }
     for name in config.sasl_by_listener:  # the principal is the user of SASL, also with TLS
-        gates[name] = partial(SaslGate, context, name)
+        gates[name] = partial(SaslGate, context, name, dispatcher.entries)
     return gates
 
 
@@ -130,11 +133,11 @@ class Service:
         dispatcher: Dispatcher,
         endpoints: Iterable[Endpoint],
         end_turn: Callable[[], None] = lambda: None,
-        gates: Mapping[str, MakeGate] | None = None,
+        gate_context: GateContext | None = None,
     ) -> None:
         """`end_turn` is called after the received requests were dispatched.
 
-        `gates` has a function for each listener whose clients must authenticate, by its name.
+        `gate_context` is what the gates of listeners use whose clients must authenticate.
         """
         self._config = config
         self.dispatcher = dispatcher
@@ -146,6 +149,7 @@ class Service:
         )
         self._use_rates(config)
         limits = limits_of(config)
+        gates = {} if gate_context is None else gates_of(gate_context, dispatcher)
         self.server = Server(dispatcher, limits, endpoints, end_turn, gates, self.rates)
 
     def _use_rates(self, config: BrokerConfig) -> None:

@@ -214,18 +214,23 @@ class Guard:
             kind = alter_configs_response.AlterConfigsResourceResponse
 
         def complete(response: Any) -> None:
-            decided = iter(response.responses)
-            response.responses = [
-                next(decided)
-                if error is None
-                else kind(
-                    resource_type=each.resource_type,
-                    resource_name=each.resource_name,
-                    error_code=error,
-                    error_message=error.message,
-                )
-                for each, error in zip(request.resources, errors, strict=True)
-            ]
+            decided = {
+                (each.resource_type, each.resource_name): each for each in response.responses
+            }
+            results = []
+            for each, error in zip(request.resources, errors, strict=True):
+                if error is not None:
+                    result = kind(
+                        resource_type=each.resource_type,
+                        resource_name=each.resource_name,
+                        error_code=error,
+                        error_message=error.message,
+                    )
+                else:  # the decision has one result for a resource that is repeated
+                    result = decided.pop((each.resource_type, each.resource_name), None)
+                if result is not None:
+                    results.append(result)
+            response.responses = results
 
         allowed = copy.copy(request)
         allowed.resources = [

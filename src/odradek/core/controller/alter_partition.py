@@ -44,6 +44,8 @@ def alter_partition(
     Raises:
         ApiError: STALE_BROKER_EPOCH.
     """
+    if not request.topics:  # then the epoch is not checked, as in Apache Kafka
+        return Decision([], AlterPartitionResponse())
     state.check_broker_epoch(request.broker_id, request.broker_epoch)
     records: list[Message] = []
     changed: dict[tuple[bytes, int], PartitionRegistration] = {}

@@ -110,10 +110,17 @@ ResponseT = TypeVar("ResponseT")
 
 
 def _marked(resources: Sequence[ResourceT]) -> Iterator[tuple[ResourceT, ConfigResource, str]]:
-    """Yield each resource, its type and name, and its error message (empty if it is valid)."""
+    """Yield each resource, its type and name, and its error message (empty if it is valid).
+
+    A resource that is repeated is yielded once.
+    """
     names = [ConfigResource(each.resource_type, each.resource_name) for each in resources]
     counts = Counter(names)
+    told: set[ConfigResource] = set()
     for each, name in zip(resources, names, strict=True):
+        if name in told:
+            continue
+        told.add(name)
         settings = Counter(setting.name for setting in each.configs)
         problem = ""
         if counts[name] > 1:
@@ -145,7 +152,7 @@ def _kind(number: int) -> ResourceType:
         return ResourceType(number)
     except ValueError:
         problem = f"Unknown resource type {number}"
-        raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, problem) from None
 
 
 def _operation(number: int) -> Operation:

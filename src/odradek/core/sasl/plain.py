@@ -27,10 +27,15 @@ class PlainServer:
 
     def evaluate(self, token: bytes) -> bytes:
         """Check the user's password; see `Mechanism`."""
-        parts = [*token.decode("utf-8", "replace").split("\0"), "", ""]
-        authorization_id, user, password = parts[:_PARTS]
-        if not user or not password:
-            raise Rejected
+        parts = token.decode("utf-8", "replace").split("\0")
+        if len(parts) != _PARTS:
+            found = min(len(parts), _PARTS + 1)
+            raise Rejected(f"Invalid SASL/PLAIN response: expected {_PARTS} tokens, got {found}")
+        authorization_id, user, password = parts
+        if not user:
+            raise Rejected("Authentication failed: username not specified")
+        if not password:
+            raise Rejected("Authentication failed: password not specified")
         expected = self._passwords.get(user)
         # The comparison takes equally long for each password, so that time tells nothing about it.
         is_equal = hmac.compare_digest(password.encode(), (expected or "").encode())
