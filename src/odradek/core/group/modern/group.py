@@ -1,8 +1,14 @@
-"""The state that consumer groups and share groups have in common."""
+"""The state that the groups with server-side assignments have in common.
+
+`EpochGroup` has members, epochs and target assignments. `ModernGroup` is an `EpochGroup` whose
+members subscribe to topics: a consumer group or a share group.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Generic, Protocol, TypeVar
 
 from odradek.core.coordinator.journal import Journal
@@ -13,13 +19,17 @@ from odradek.core.group.modern.subscriptions import TopicCount, adjusted
 from odradek.model.errors import ApiError, ErrorCode
 
 
-class ModernMember(Protocol):
-    """What a `ModernGroup` uses of a member."""
+class EpochMember(Protocol):
+    """What an `EpochGroup` uses of a member."""
 
     @property
     def member_id(self) -> str:
         """The id of the member."""
         ...
+
+
+class ModernMember(EpochMember, Protocol):
+    """What a `ModernGroup` uses of a member."""
 
     @property
     def topic_names(self) -> frozenset[str]:
@@ -27,10 +37,12 @@ class ModernMember(Protocol):
         ...
 
 
+EpochMemberT = TypeVar("EpochMemberT", bound=EpochMember)
 MemberT = TypeVar("MemberT", bound=ModernMember)
+TargetT = TypeVar("TargetT")
 
 
-class ModernGroup(Group, Generic[MemberT]):
+class EpochGroup(Group, Generic[EpochMemberT, TargetT]):
     """Members, epochs and target assignments. They change only by the replay of records."""
 
     def __init__(self, group_id: str, journal: Journal) -> None:
@@ -39,16 +51,15 @@ class ModernGroup(Group, Generic[MemberT]):
         self.group_epoch = 1
         """Increased by one whenever the target assignment must be computed again."""
         self.metadata_hash = 0
-        """The hash of the subscribed topics' metadata (ids, names, partitions, racks)."""
+        """The hash of the group's topics (ids, names, partitions, racks)."""
         self.assignment_epoch = 1
         """The group epoch for which the target assignment was computed."""
         self.assignment_timestamp_ms = 0
-        self.members: dict[str, MemberT] = {}
+        self.members: dict[str, EpochMemberT] = {}
         self.member_slots = TIMELINE_CAPACITY_MIN
         """The number of slots of Apache Kafka's member table, which never shrinks. It determines
         the order of the members."""
-        self.targets: dict[str, Assignment] = {}
-        self.topic_counts: dict[str, TopicCount] = {}
+        self.targets: dict[str, TargetT] = {}
         self._metadata_deadline_ms = 0
         self._metadata_deadline_epoch = 0
 
@@ -59,16 +70,12 @@ class ModernGroup(Group, Generic[MemberT]):
         """See `Group`."""
         return not self.members
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """See `Group`."""
-        return topic in self.topic_counts
-
     def validate_delete(self) -> None:
         """See `Group`."""
         if self.members:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
-    def member(self, member_id: str) -> MemberT:
+    def member(self, member_id: str) -> EpochMemberT:
         """Return the member with this id.
 
         Raises:
@@ -82,9 +89,9 @@ class ModernGroup(Group, Generic[MemberT]):
             )
         return member
 
-    def target(self, member_id: str) -> Assignment:
-        """Return the target assignment of a member."""
-        return self.targets.get(member_id, NO_ASSIGNMENT)
+    @abstractmethod
+    def uses_any(self, topics: AbstractSet[str]) -> bool:
+        """Return whether the group's assignment depends on one of the topics."""
 
     # -- metadata -------------------------------------------------------------------------------
 
@@ -94,7 +101,7 @@ class ModernGroup(Group, Generic[MemberT]):
         self._metadata_deadline_epoch = group_epoch
 
     def request_metadata_refresh(self) -> None:
-        """Check the subscribed topics at the next heartbeat, because their metadata has changed."""
+        """Check the group's topics at the next heartbeat, because their metadata has changed."""
         self.refresh_metadata_at(0, 0)
 
     def has_stale_metadata(self, now_ms: int) -> bool:
@@ -115,7 +122,7 @@ class ModernGroup(Group, Generic[MemberT]):
         self._journal.assign(self, "assignment_epoch", epoch)
         self._journal.assign(self, "assignment_timestamp_ms", timestamp_ms)
 
-    def set_target(self, member_id: str, target: Assignment) -> None:
+    def set_target(self, member_id: str, target: TargetT) -> None:
         """Set the target assignment of a member."""
         self._journal.put(self.targets, member_id, target)
 
@@ -123,12 +130,42 @@ class ModernGroup(Group, Generic[MemberT]):
         """Remove the target assignment of a member."""
         self._journal.remove(self.targets, member_id)
 
-    def _put_member(self, member: MemberT) -> MemberT | None:
-        """Add or replace a member, and count its topics. Return the member before."""
+    def _put_member(self, member: EpochMemberT) -> EpochMemberT | None:
+        """Add or replace a member. Return the member before."""
         slots = timeline_capacity(self.member_slots, len(self.members))
         if slots != self.member_slots:
             self._journal.assign(self, "member_slots", slots)
-        before = self._journal.put(self.members, member.member_id, member)
+        return self._journal.put(self.members, member.member_id, member)
+
+    def _drop_member(self, member_id: str) -> EpochMemberT | None:
+        """Remove a member. Return the member."""
+        return self._journal.remove(self.members, member_id)
+
+
+class ModernGroup(EpochGroup[MemberT, Assignment]):
+    """A group whose members subscribe to topics."""
+
+    def __init__(self, group_id: str, journal: Journal) -> None:
+        super().__init__(group_id, journal)
+        self.topic_counts: dict[str, TopicCount] = {}
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """See `Group`."""
+        return topic in self.topic_counts
+
+    def uses_any(self, topics: AbstractSet[str]) -> bool:
+        """See `EpochGroup`."""
+        return not topics.isdisjoint(self.topic_counts)
+
+    def target(self, member_id: str) -> Assignment:
+        """Return the target assignment of a member."""
+        return self.targets.get(member_id, NO_ASSIGNMENT)
+
+    # -- replay ---------------------------------------------------------------------------------
+
+    def _put_member(self, member: MemberT) -> MemberT | None:
+        """Add or replace a member, and count its topics. Return the member before."""
+        before = super()._put_member(member)
         if before is None:
             self._count_topics(member.topic_names, names=1)
         elif before.topic_names != member.topic_names:
@@ -138,7 +175,7 @@ class ModernGroup(Group, Generic[MemberT]):
 
     def _drop_member(self, member_id: str) -> MemberT | None:
         """Remove a member, and no longer count its topics. Return the member."""
-        member = self._journal.remove(self.members, member_id)
+        member = super()._drop_member(member_id)
         if member is not None:
             self._count_topics(member.topic_names, names=-1)
         return member
