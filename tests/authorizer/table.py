@@ -66,7 +66,10 @@ def build(kind: Any, fields: dict[str, Any]) -> Any:
     hints = get_type_hints(vars(kind)["__init__"])
     values = {}
     for name, value in fields.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
+        if isinstance(value, dict):
+            hint = next((h for h in get_args(hints[name]) if h is not type(None)), hints[name])
+            value = build(hint, value)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
             hint = next((h for h in get_args(hints[name]) if get_args(h)), hints[name])
             (element,) = get_args(hint)
             value = [build(element, each) for each in value]
@@ -338,6 +341,20 @@ ROWS = [
         [group(DELETE), topic(READ)],
         [OF_GROUP],  # without the topic there is an error of the group, which is no share group
     ),
+    Row(
+        88,
+        0,
+        {
+            "group_id": "g",
+            "member_id": "m",
+            "rebalance_timeout_ms": 1000,
+            "process_id": "p",
+            "topology": {"subtopologies": [{"subtopology_id": "0", "source_topics": ["t"]}]},
+        },
+        [group(READ), topic(DESCRIBE)],
+        [OF_GROUP, OF_TOPIC],
+    ),
+    Row(89, 0, {"group_ids": ["g"]}, [group(DESCRIBE)], [OF_GROUP]),
     Row(75, 0, {"topics": [{"name": "t"}]}, [topic(DESCRIBE)], [OF_TOPIC]),
     for_nodes(1, 12, cluster_id="other"),
     for_nodes(52, 2, cluster_id="other"),

@@ -38,6 +38,7 @@ def test_an_empty_directory_is_formatted_once(tmp_path):
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "share.version": 1,
+        "streams.version": 1,
         "transaction.version": 2,
     }
     assert first.bootstrap[0].name == "metadata.version"

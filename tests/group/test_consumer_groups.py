@@ -390,7 +390,7 @@ def test_described_and_listed(coordinator):
     )
     assert classic.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert coordinator.groups.count_by_state()[GroupType.CONSUMER, "Reconciling"] == 1
-    rebalances = {GroupType.CLASSIC: 0, GroupType.CONSUMER: 2, GroupType.SHARE: 0}
+    rebalances = dict.fromkeys(GroupType, 0) | {GroupType.CONSUMER: 2}
     assert coordinator.groups.count_rebalances() == rebalances
 
 

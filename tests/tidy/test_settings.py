@@ -15,7 +15,7 @@ READ_ELSEWHERE = {
     *("process_roles", "quorum_voters", "quorum_bootstrap_servers", "topic_defaults", "ignored"),
     *(
         f"group_{kind}_{end}_{what}_ms"
-        for kind in ("consumer", "share")
+        for kind in ("consumer", "share", "streams")
         for end in ("min", "max")
         for what in ("session_timeout", "heartbeat_interval", "assignment_interval")
     ),
@@ -29,6 +29,7 @@ READ_ELSEWHERE = {
         )
     ),
     *("inter_broker_listener_name", "message_timestamp_type", "segment_ms"),
+    "group_streams_max_standby_replicas",
     "replica_selector_class",
     "unclean_leader_election_enable",
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from odradek.broker.context import RequestContext
 from odradek.broker.controller.channel import ControllerChannel
@@ -39,6 +39,9 @@ class TopicCreation:
         self._controller = controller
         self._config = config
         self._in_flight: dict[str, asyncio.Task[None]] = {}
+        self._internal_errors: dict[str, tuple[float, str]] = {}
+        """Internal topics of Streams groups that could not be created: until when the error is
+        remembered, in seconds of the event loop, and its text."""
 
     def begin(self, names: Iterable[str], client: RequestContext | None = None) -> None:
         """Begin to create the topics, unless their creation has already begun.
@@ -52,6 +55,60 @@ class TopicCreation:
         if new:
             task = asyncio.get_running_loop().create_task(self._create(new, client))
             self._in_flight.update(dict.fromkeys(new, task))
+
+    def begin_internal(
+        self, topics: Mapping[str, CreatableTopic], client: RequestContext, error_ttl_ms: int
+    ) -> None:
+        """Begin to create the internal topics of a Streams group.
+
+        Topics are skipped while their creation is in progress, and for `error_ttl_ms` after it has
+        failed.
+        """
+        failed = self.internal_errors(topics)
+        names = [each for each in topics if each not in self._in_flight and each not in failed]
+        names = names[: IN_FLIGHT_MAX - len(self._in_flight)]
+        if names:
+            wanted = [topics[each] for each in names]
+            work = self._create_internal(wanted, client, error_ttl_ms)
+            task = asyncio.get_running_loop().create_task(work)
+            self._in_flight.update(dict.fromkeys(names, task))
+
+    def internal_errors(self, names: Iterable[str]) -> dict[str, str]:
+        """Return why internal topics could not be created recently."""
+        now = asyncio.get_running_loop().time()
+        found = {}
+        for name in names:
+            until, text = self._internal_errors.get(name, (now, ""))
+            if until > now:
+                found[name] = text
+        return found
+
+    async def _create_internal(
+        self, topics: list[CreatableTopic], client: RequestContext, error_ttl_ms: int
+    ) -> None:
+        request = CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
+        errors = dict.fromkeys((each.name for each in topics), "")
+        try:
+            response = await self._controller.submit(_creation_by(client), request)
+        except ApiError as error:
+            errors = dict.fromkeys(errors, error.message or error.code.message)
+            log.warning("could not create %s: %s", ", ".join(errors), error)
+        else:
+            for topic in response.topics:
+                if topic.error_code == ErrorCode.NONE:
+                    log.info("created the internal topic %s", topic.name)
+                else:
+                    text = topic.error_message or ErrorCode.of(topic.error_code).message
+                    errors[topic.name] = text
+                    log.warning("could not create %s: %s", topic.name, text)
+        finally:
+            now = asyncio.get_running_loop().time()
+            kept = {name: each for name, each in self._internal_errors.items() if each[0] > now}
+            until = now + error_ttl_ms / 1000
+            new = {name: (until, text) for name, text in errors.items() if text}
+            self._internal_errors = {**kept, **new}
+            for name in errors:
+                del self._in_flight[name]
 
     async def create(self, name: str, timeout_ms: int) -> None:
         """Create a topic and wait at most `timeout_ms` for the result. Failures are only logged."""

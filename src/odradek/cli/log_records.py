@@ -26,23 +26,8 @@ from odradek.wire.primitives import MalformedMessage, Message, Struct
 Document = dict[str, Any]
 Describe = Callable[[Record], Document]
 
-_OTHER_GROUPS = {
-    10: "ShareGroupMemberMetadata",
-    11: "ShareGroupMetadata",
-    12: "ShareGroupTargetAssignmentMetadata",
-    13: "ShareGroupTargetAssignmentMember",
-    14: "ShareGroupCurrentMemberAssignment",
-    15: "ShareGroupStatePartitionMetadata",
-    17: "StreamsGroupMetadata",
-    19: "StreamsGroupMemberMetadata",
-    20: "StreamsGroupTargetAssignmentMetadata",
-    21: "StreamsGroupTargetAssignmentMember",
-    22: "StreamsGroupCurrentMemberAssignment",
-    23: "StreamsGroupTopology",
-}
-"""Records of group types that this node does not have."""
 COORDINATOR_KINDS = {
-    "__consumer_offsets": {**TYPES, **_OTHER_GROUPS},
+    "__consumer_offsets": TYPES,
     "__transaction_state": {0: "TransactionLog"},
     "__share_group_state": {0: "ShareSnapshot", 1: "ShareUpdate"},
 }

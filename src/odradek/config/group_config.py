@@ -35,6 +35,11 @@ class GroupConfig(View):
     share_auto_offset_reset: str
     share_isolation_level: str
     share_renew_acknowledge_enable: bool
+    streams_session_timeout_ms: int
+    streams_heartbeat_interval_ms: int
+    streams_assignment_interval_ms: int
+    streams_initial_rebalance_delay_ms: int
+    streams_num_standby_replicas: int
 
     def __init__(self, overrides: Mapping[str, str], layers: BrokerLayers) -> None:
         self._fill(_NAMES, lambda name: bounded_group_value(name, overrides, layers))

@@ -73,6 +73,7 @@ _SHAPES = {
     65: _shape("transactional_ids>transaction_states:transactional_id="),
     69: _shape("group_ids>groups:group_id="),
     77: _shape("group_ids>groups:group_id="),
+    89: _shape("group_ids>groups:group_id="),
     75: _shape("topics>topics:name"),
     **{
         key: _shape("topics>results:topic_id partitions>partitions:partition")

@@ -41,6 +41,7 @@ from odradek.core.metadata.versions import (
     LEVEL_MAX,
     METADATA_VERSION,
     SHARE_VERSION,
+    STREAMS_VERSION,
     SUPPORTED_FEATURES,
     TRANSACTION_VERSION,
 )
@@ -61,9 +62,10 @@ DEFAULT_LEVELS: Mapping[str, int] = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
     GROUP_VERSION: 1,
     SHARE_VERSION: 1,
+    STREAMS_VERSION: 1,
     TRANSACTION_VERSION: 2,
 }
-"""Feature levels of a new cluster, as in Apache Kafka 4.3 without streams groups."""
+"""Feature levels of a new cluster, as in Apache Kafka 4.3."""
 
 FALLBACK_ENDPOINT = VoterEndpoint("CONTROLLER", "localhost", 9093)
 """The controller endpoint in the voters record of a node that has no controller listener."""

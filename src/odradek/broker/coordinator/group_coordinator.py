@@ -24,6 +24,7 @@ from odradek.core.group.consumer.heartbeat import validate
 from odradek.core.group.group import Committer, GroupType, Requester
 from odradek.core.group.machine import GroupMachine
 from odradek.core.group.state import GroupState
+from odradek.core.group.streams.validation import validate as validate_streams
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage, TopicImage
 from odradek.env.clock import Clock
@@ -47,6 +48,10 @@ from odradek.wire.generated.offset_commit_request import OffsetCommitRequest
 from odradek.wire.generated.offset_delete_request import OffsetDeleteRequest
 from odradek.wire.generated.offset_fetch_request import OffsetFetchRequestGroup
 from odradek.wire.generated.offset_fetch_response import OffsetFetchResponseGroup
+from odradek.wire.generated.streams_group_describe_response import (
+    DescribedGroup as DescribedStreamsGroup,
+)
+from odradek.wire.generated.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from odradek.wire.generated.sync_group_request import SyncGroupRequest
 
 log = logging.getLogger("odradek.group")
@@ -197,6 +202,14 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         shard = self._shard(request.group_id)
         return shard.write(shard.machine.consumer_heartbeat, request, self._requester(context))
 
+    def streams_heartbeat(
+        self, context: RequestContext, request: StreamsGroupHeartbeatRequest
+    ) -> Answer:
+        """Perform StreamsGroupHeartbeat. The response is an `Outcome`."""
+        validate_streams(request)
+        shard = self._shard(request.group_id)
+        return shard.write(shard.machine.streams.heartbeat, request, self._requester(context))
+
     # -- offsets ------------------------------------------------------------------------------
 
     def commit_offsets(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
@@ -281,6 +294,21 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 found += await settled(shard.read(described))
             except ApiError as error:
                 found.append(DescribedConsumerGroup(group_id=group_id, error_code=error.code))
+        return found
+
+    async def describe_streams_groups(
+        self, group_ids: Iterable[str]
+    ) -> list[DescribedStreamsGroup]:
+        """Return one result of StreamsGroupDescribe per group."""
+        found: list[DescribedStreamsGroup] = []
+        for group_id in group_ids:
+            try:
+                if not group_id:
+                    raise ApiError(ErrorCode.INVALID_GROUP_ID)
+                shard = self._shard(group_id)
+                found += await settled(shard.read(shard.machine.streams.describe((group_id,))))
+            except ApiError as error:
+                found.append(DescribedStreamsGroup(group_id=group_id, error_code=error.code))
         return found
 
     async def delete_groups(self, group_ids: Iterable[str]) -> list[DeletableGroupResult]:

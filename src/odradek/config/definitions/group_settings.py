@@ -29,7 +29,7 @@ share.renew.acknowledge.enable  boolean  = true  medium
 share.assignment.interval.ms  int  = 1000  >=0  medium  from group.share.assignment.interval.ms
     Minimum time between two assignments.
 
-[unsupported: streams groups are not served yet]
+[honoured]
 streams.session.timeout.ms  int  = 45000  >=1  medium  from group.streams.session.timeout.ms
     A member is removed after this long without a heartbeat.
 streams.heartbeat.interval.ms  int  = 5000  >=1  medium  from group.streams.heartbeat.interval.ms

@@ -85,7 +85,7 @@ share.coordinator.state.topic.replication.factor  short  = 3  >=1  high
 share.coordinator.state.topic.min.isr  short  = 2  >=1  high
     Minimum number of in-sync replicas of `__share_group_state`.
 
-[unsupported: streams groups are not served yet]
+[honoured]
 group.streams.session.timeout.ms  int  = 45000  >=1  medium
     A member of a streams group is removed after this long without a heartbeat.
 group.streams.min.session.timeout.ms  int  = 45000  >=1  medium

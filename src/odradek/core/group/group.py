@@ -23,6 +23,7 @@ class GroupType(Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
 Visible = Callable[[Collection[str]], Collection[str]]

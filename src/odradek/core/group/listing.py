@@ -40,7 +40,8 @@ class Listing:
 
         An empty filter accepts all groups.
         """
-        states = {each.strip().lower() for each in states_filter}
+        # Apache Kafka filters the state NotReady as not_ready.
+        states = {each.strip().lower().replace("_", "") for each in states_filter}
         types = {each.lower() for each in types_filter}
         return [
             ListedGroup(

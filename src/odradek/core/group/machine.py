@@ -20,7 +20,7 @@ from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.protocol import ConsumerProtocol
 from odradek.core.group.group import GroupType, Requester
 from odradek.core.group.listing import Listing
-from odradek.core.group.modern.group import ModernGroup
+from odradek.core.group.modern.group import EpochGroup
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.offsets.commit import Commit
 from odradek.core.group.offsets.deletion import Deletion
@@ -32,6 +32,9 @@ from odradek.core.group.share.group import STATES as SHARE_STATES
 from odradek.core.group.share.group import ShareGroup
 from odradek.core.group.share.protocol import ShareProtocol
 from odradek.core.group.state import GroupState
+from odradek.core.group.streams.group import STATES as STREAMS_STATES
+from odradek.core.group.streams.group import StreamsGroup
+from odradek.core.group.streams.protocol import StreamsProtocol
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
 from odradek.model.errors import ApiError, ErrorCode
@@ -78,6 +81,7 @@ class GroupMachine:
         self._topics = Topics(state)
         self._consumer = ConsumerProtocol(state, self._topics, self.rebalance)
         self.share = ShareProtocol(state, self._topics)
+        self.streams = StreamsProtocol(state, self._topics)
         self._quick = QuickCommits(self._place)
         self.quick_replay: QuickReplay | None = self._quick.take
         self.consumer_heartbeat = self._consumer.heartbeat
@@ -90,7 +94,11 @@ class GroupMachine:
             1: self._replay_offset_commit,
             2: self._replay_group_metadata,
         }
-        self._modern_replay = {**self._consumer.replay.by_kind, **self.share.replay.by_kind}
+        self._modern_replay = {
+            **self._consumer.replay.by_kind,
+            **self.share.replay.by_kind,
+            **self.streams.replay.by_kind,
+        }
 
     # -- members ------------------------------------------------------------------------------
 
@@ -104,12 +112,12 @@ class GroupMachine:
                 groups, see `Join.join`.
         """
         group = self.state.groups.get(request.group_id)
-        if isinstance(group, ShareGroup):
+        if isinstance(group, ShareGroup) or (isinstance(group, StreamsGroup) and group.members):
             self.effects.answer(ticket, join_failed(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""))
             return NOTHING
-        if not isinstance(group, ConsumerGroup):
+        if not isinstance(group, ConsumerGroup | StreamsGroup):
             return self._join.join(request, requester, ticket)
-        if group.members:
+        if isinstance(group, ConsumerGroup) and group.members:
             return self._consumer.classic_members.join(group, request, requester, ticket)
         if request.member_id:
             answer = join_failed(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
@@ -174,6 +182,7 @@ class GroupMachine:
         self._topics.on_loaded()
         self._consumer.on_loaded()
         self.share.on_loaded()
+        self.streams.on_loaded()
         self.deletion.schedule_expiry()
 
     def on_unloaded(self) -> None:
@@ -189,13 +198,13 @@ class GroupMachine:
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `CoordinatorMachine`."""
         self.state.update_image(image)
-        groups = [each for each in self.state.groups.values() if isinstance(each, ModernGroup)]
+        groups = [each for each in self.state.groups.values() if isinstance(each, EpochGroup)]
         if not groups:  # most partitions have no such group, so skip the loop over all topics
             self._topics.forget()
             return
         changed = self._topics.on_metadata(delta, image)
-        for group in groups:  # a group that subscribes to a changed topic checks it later
-            if not changed.isdisjoint(group.topic_counts):
+        for group in groups:  # a group that uses a changed topic checks it later
+            if group.uses_any(changed):
                 group.request_metadata_refresh()
 
     def on_topics_deleted(self, deleted: Iterable[tuple[bytes, str]]) -> CoordinatorResult[None]:
@@ -294,6 +303,7 @@ class GroupMachine:
         counts = dict.fromkeys(((GroupType.CLASSIC, each.value) for each in ClassicState), 0)
         counts |= dict.fromkeys(((GroupType.CONSUMER, each) for each in CONSUMER_STATES), 0)
         counts |= dict.fromkeys(((GroupType.SHARE, each) for each in SHARE_STATES), 0)
+        counts |= dict.fromkeys(((GroupType.STREAMS, each) for each in STREAMS_STATES), 0)
         for group in self.state.groups.values():
             counts[group.type, group.state_name] += 1
         return counts

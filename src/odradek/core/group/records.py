@@ -34,8 +34,14 @@ TYPES = {
     14: "ShareGroupCurrentMemberAssignment",
     15: "ShareGroupStatePartitionMetadata",
     16: "ConsumerGroupRegularExpression",
+    17: "StreamsGroupMetadata",
+    19: "StreamsGroupMemberMetadata",
+    20: "StreamsGroupTargetAssignmentMetadata",
+    21: "StreamsGroupTargetAssignmentMember",
+    22: "StreamsGroupCurrentMemberAssignment",
+    23: "StreamsGroupTopology",
 }
-"""The supported record types. Other records, for example of Streams groups, are ignored and stay
+"""The supported record types. Other records, for example of newer versions, are ignored and stay
 in the log."""
 
 

@@ -14,6 +14,7 @@ KRAFT_VERSION = "kraft.version"
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
 SHARE_VERSION = "share.version"
+STREAMS_VERSION = "streams.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 LEVEL_MIN = 7
@@ -72,7 +73,7 @@ SUPPORTED_FEATURES = {
     TRANSACTION_VERSION: (0, 2),
     GROUP_VERSION: (0, 1),
     SHARE_VERSION: (0, 1),
+    STREAMS_VERSION: (0, 1),
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
 }
-"""The lowest and the highest supported level of each feature. Streams groups are not supported,
-so their feature is missing."""
+"""The lowest and the highest supported level of each feature."""

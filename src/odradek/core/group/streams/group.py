@@ -1,0 +1,242 @@
+"""The state of one Streams group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from odradek.core.coordinator.journal import Journal
+from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.coordinator.timers import TimerTable
+from odradek.core.group.group import Committer, ExpiryBase, GroupType, ValidatePartition
+from odradek.core.group.modern.group import EpochGroup
+from odradek.core.group.offsets.store import since_commit
+from odradek.core.group.streams import keys, records
+from odradek.core.group.streams.configuration import ConfiguredTopology
+from odradek.core.group.streams.member import StreamsMember
+from odradek.core.group.streams.tasks import EMPTY, MemberTasks, Tasks
+from odradek.core.group.streams.topology import Topology
+from odradek.model.errors import ApiError, ErrorCode
+
+PROTOCOL_TYPE: Final = "streams"
+NEVER_VALIDATED: Final = -1
+MEMBER_EPOCH_VERSION: Final = 9
+"""From this version on, OffsetCommit can have a member epoch."""
+NO_CONFIGS: Final[Mapping[str, str]] = {}
+_NOBODY: Final[frozenset[str]] = frozenset()
+
+EMPTY_STATE: Final = "Empty"
+NOT_READY: Final = "NotReady"
+ASSIGNING: Final = "Assigning"
+RECONCILING: Final = "Reconciling"
+STABLE: Final = "Stable"
+DEAD: Final = "Dead"
+STATES: Final = EMPTY_STATE, NOT_READY, ASSIGNING, RECONCILING, STABLE, DEAD
+
+Owners = dict[tuple[str, int], tuple[str, ...]]
+"""The processes that have a task, or must revoke it."""
+
+
+class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
+    """One group. It changes only by the replay of records, except for `soft`."""
+
+    type = GroupType.STREAMS
+
+    def __init__(self, group_id: str, journal: Journal) -> None:
+        super().__init__(group_id, journal)
+        self.topology: Topology | None = None
+        self.validated_topology_epoch = NEVER_VALIDATED
+        """The epoch of the topology if all its topics exist; otherwise -1."""
+        self.last_assignment_configs: Mapping[str, str] = NO_CONFIGS
+        """The settings with which the last target assignment was computed."""
+        self._active_owners: Owners = {}
+        self._standby_owners: Owners = {}
+        self._warmup_owners: Owners = {}
+        self.configured: ConfiguredTopology | None = None
+        """Not in the log. None until the topics are checked after a start or a change."""
+        self.shutdown_requested_by: str | None = None
+        """The member that requests that all members shut down. Not in the log."""
+        self.endpoints_epoch = 0
+        """Increased when the tasks of a member with an endpoint change. Not in the log."""
+
+    # -- methods of `Group` ---------------------------------------------------------------------
+
+    @property
+    def state_name(self) -> str:
+        """See `Group`."""
+        if not self.members:
+            return EMPTY_STATE
+        if self.topology is None or self.topology.epoch != self.validated_topology_epoch:
+            return NOT_READY
+        if self.group_epoch > self.assignment_epoch:
+            return ASSIGNING
+        if all(each.is_reconciled_to(self.assignment_epoch) for each in self.members.values()):
+            return STABLE
+        return RECONCILING
+
+    @property
+    def protocol_type_name(self) -> str:
+        """See `Group`."""
+        return PROTOCOL_TYPE
+
+    def validate_offset_commit(self, committer: Committer) -> ValidatePartition | None:
+        """See `Group`.
+
+        A member may commit with its current epoch. With an earlier epoch, a member may commit only
+        for active tasks that were assigned to it in this epoch or before. Other clients may commit
+        while the group has no members. TxnOffsetCommit without a member id is always allowed.
+        """
+        member_id, instance_id, epoch, is_transactional, api_version = committer
+        if epoch < 0 and not self.members:
+            return None
+        if is_transactional and epoch == -1 and not member_id and instance_id is None:
+            return None  # TxnOffsetCommit may have no member id
+        member = self.member(member_id)
+        if not is_transactional and api_version < MEMBER_EPOCH_VERSION:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if epoch == member.member_epoch:
+            return None
+        if epoch > member.member_epoch:
+            raise _stale(member, f"epoch {epoch} is ahead of the member's {member.member_epoch}")
+        topology = self.topology
+        if topology is None:
+            raise _stale(member, "the group has no topology")
+
+        def validate(topic: str, topic_id: bytes, partition: int) -> None:
+            subtopology = topology.subtopology_of(topic)
+            if subtopology is None:
+                raise _stale(member, f"topic {topic} is not in the topology")
+            since = member.epoch_of(subtopology, partition)
+            if since is None:
+                raise _stale(member, f"task {subtopology}-{partition} is not assigned to it")
+            if epoch < since:
+                raise _stale(member, f"it got task {subtopology}-{partition} in epoch {since}")
+
+        return validate
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """See `Group`. A request with a member id must have the member's current epoch."""
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.member(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise _stale(member, f"the member is in epoch {member.member_epoch}")
+
+    def validate_offset_delete(self) -> None:
+        """See `Group`. This is always allowed."""
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """See `Group`. A group without members reads no topic."""
+        if not self.members or self.topology is None:
+            return False
+        return self.topology.subtopology_of(topic) is not None
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """See `Group`."""
+        return records.group_tombstones(self.group_id, self.members)
+
+    def cancel_timers(self, timers: TimerTable) -> None:
+        """See `Group`."""
+        timers.cancel(keys.initial_delay(self.group_id))
+        for member_id in self.members:
+            keys.cancel_all(timers, self.group_id, member_id)
+
+    def offset_expiry_base(self) -> ExpiryBase | None:
+        """See `Group`. The retention begins at the commit."""
+        return since_commit
+
+    # -- queries --------------------------------------------------------------------------------
+
+    def uses_any(self, topics: AbstractSet[str]) -> bool:
+        """See `EpochGroup`."""
+        return self.topology is not None and not topics.isdisjoint(self.topology.required_topics)
+
+    def target(self, member_id: str) -> Tasks:
+        """Return the target assignment of a member."""
+        return self.targets.get(member_id, EMPTY)
+
+    def active_owner(self, subtopology: str, partition: int) -> str | None:
+        """Return the process that has an active task, or must revoke it; None if there is none."""
+        owners = self._active_owners.get((subtopology, partition))
+        return owners[-1] if owners else None
+
+    def standby_owners(self, subtopology: str, partition: int) -> AbstractSet[str]:
+        """Return the processes that have a standby task, or must revoke it."""
+        return frozenset(self._standby_owners.get((subtopology, partition), _NOBODY))
+
+    def warmup_owners(self, subtopology: str, partition: int) -> AbstractSet[str]:
+        """Return the processes that have a warm-up task, or must revoke it."""
+        return frozenset(self._warmup_owners.get((subtopology, partition), _NOBODY))
+
+    # -- state that is not in the log -----------------------------------------------------------
+
+    def set_configured(self, configured: ConfiguredTopology) -> None:
+        """Set the result of the last check of the topology's topics."""
+        self.configured = configured
+
+    def request_shutdown(self, member_id: str) -> None:
+        """Note that a member requests that all members shut down. The first request counts."""
+        if self.shutdown_requested_by is None:
+            self.shutdown_requested_by = member_id
+
+    def change_endpoints(self) -> None:
+        """Increase the epoch of the endpoints."""
+        self.endpoints_epoch += 1
+
+    # -- replay ---------------------------------------------------------------------------------
+
+    def set_topology(self, topology: Topology | None) -> None:
+        """Set the topology."""
+        self._journal.assign(self, "topology", topology)
+
+    def set_validation(self, topology_epoch: int, configs: Mapping[str, str]) -> None:
+        """Set the epoch of the validated topology, and the settings of the assignment."""
+        self._journal.assign(self, "validated_topology_epoch", topology_epoch)
+        self._journal.assign(self, "last_assignment_configs", configs)
+
+    def update_member(self, member: StreamsMember) -> None:
+        """Add or replace a member."""
+        before = self._put_member(member)
+        if before is not None:
+            self._disown(before)
+        for tasks in (member.assigned, member.pending_revocation):
+            for owners, role in self._roles(tasks):
+                for task in _each(role):
+                    held = (*owners.get(task, ()), member.process_id)
+                    self._journal.put(owners, task, held)
+
+    def remove_member(self, member_id: str) -> None:
+        """Remove a member."""
+        member = self._drop_member(member_id)
+        if member is not None:
+            self._disown(member)
+        if not self.members:
+            self.shutdown_requested_by = None
+
+    def _disown(self, member: StreamsMember) -> None:
+        for tasks in (member.assigned, member.pending_revocation):
+            for owners, role in self._roles(tasks):
+                for task in _each(role):
+                    left = list(owners.get(task, ()))
+                    assert member.process_id in left, f"{member} does not own {task}"
+                    left.remove(member.process_id)
+                    if left:
+                        self._journal.put(owners, task, tuple(left))
+                    else:
+                        self._journal.remove(owners, task)
+
+    def _roles(self, tasks: MemberTasks) -> tuple[tuple[Owners, Mapping[str, Iterable[int]]], ...]:
+        return (
+            (self._active_owners, tasks.active),
+            (self._standby_owners, tasks.standby),
+            (self._warmup_owners, tasks.warmup),
+        )
+
+
+def _each(tasks: Mapping[str, Iterable[int]]) -> Iterable[tuple[str, int]]:
+    return ((each, partition) for each, partitions in tasks.items() for partition in partitions)
+
+
+def _stale(member: StreamsMember, why: str) -> ApiError:
+    return ApiError(ErrorCode.STALE_MEMBER_EPOCH, f"Member {member.member_id}: {why}.")

@@ -1,0 +1,135 @@
+"""A member of a Streams group. Members are immutable, so a change creates a new object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from odradek.core.group.modern.assignment import JOIN_EPOCH
+from odradek.core.group.streams.tasks import NONE_HELD, HeldTasks, MemberTasks, task_set
+from odradek.wire.generated.streams_group_current_member_assignment_value import (
+    StreamsGroupCurrentMemberAssignmentValue,
+    TaskIds,
+)
+from odradek.wire.generated.streams_group_member_metadata_value import (
+    StreamsGroupMemberMetadataValue,
+)
+
+NO_TAGS: Final[Mapping[str, str]] = {}
+
+
+class MemberState(IntEnum):
+    """The state of a member, see the package. The numbers are the same as in the record."""
+
+    STABLE = 1
+    UNREVOKED_TASKS = 2
+    UNRELEASED_TASKS = 3
+    UNKNOWN = 127
+
+    @classmethod
+    def of(cls, number: int) -> MemberState:
+        """Return the state with this number.
+
+        Return UNKNOWN if a newer coordinator wrote a state that this version does not have.
+        """
+        try:
+            return cls(number)
+        except ValueError:
+            return cls.UNKNOWN
+
+
+class Endpoint(NamedTuple):
+    """The address at which a process answers queries of its state."""
+
+    host: str
+    port: int
+
+
+class StreamsMember(NamedTuple):
+    """One member. See the package for epochs and states."""
+
+    member_id: str
+    member_epoch: int = JOIN_EPOCH
+    previous_member_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topology_epoch: int = -1
+    process_id: str = ""
+    endpoint: Endpoint | None = None
+    client_tags: Mapping[str, str] = NO_TAGS
+    assigned: MemberTasks = NONE_HELD
+    pending_revocation: MemberTasks = NONE_HELD
+    """The tasks that the member must revoke before it gets a higher epoch."""
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        """Return whether the member has its target assignment of this epoch."""
+        return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
+
+    def moved_to(self, member_epoch: int) -> StreamsMember:
+        """Return the member in another epoch. Its current epoch becomes the previous epoch."""
+        return self._replace(member_epoch=member_epoch, previous_member_epoch=self.member_epoch)
+
+    def epoch_of(self, subtopology: str, partition: int) -> int | None:
+        """Return the epoch in which an active task was assigned to the member.
+
+        Return None if the member neither has the task nor must revoke it.
+        """
+        for held in (self.assigned.active, self.pending_revocation.active):
+            epoch = held.get(subtopology, {}).get(partition)
+            if epoch is not None:
+                return epoch
+        return None
+
+    def with_metadata(self, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
+        """Return the member after the replay of its metadata record."""
+        endpoint = value.user_endpoint
+        return self._replace(
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            topology_epoch=value.topology_epoch,
+            process_id=value.process_id,
+            endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+            client_tags={each.key: each.value for each in value.client_tags},
+        )
+
+    def with_current_assignment(
+        self, value: StreamsGroupCurrentMemberAssignmentValue
+    ) -> StreamsMember:
+        """Return the member after the replay of its current assignment record."""
+        return self._replace(
+            member_epoch=value.member_epoch,
+            previous_member_epoch=value.previous_member_epoch,
+            state=MemberState.of(value.state),
+            assigned=MemberTasks(
+                _held(value.active_tasks, value.member_epoch),
+                task_set(value.standby_tasks),
+                task_set(value.warmup_tasks),
+            ),
+            pending_revocation=MemberTasks(
+                _held(value.active_tasks_pending_revocation, value.member_epoch),
+                task_set(value.standby_tasks_pending_revocation),
+                task_set(value.warmup_tasks_pending_revocation),
+            ),
+        )
+
+
+def _held(tasks: Iterable[TaskIds], member_epoch: int) -> HeldTasks:
+    """Return the tasks with their epochs.
+
+    Records from before Kafka 4.2 have no such epochs. Then the member epoch is used.
+    """
+    held: dict[str, Mapping[int, int]] = {}
+    for each in tasks:
+        epochs = each.assignment_epochs
+        if epochs is None or len(epochs) != len(each.partitions):
+            epochs = [member_epoch] * len(each.partitions)
+        held[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
+    return held
