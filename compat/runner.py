@@ -33,6 +33,8 @@ SETTINGS = {
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.heartbeat.interval.ms": "500",
     "group.share.min.record.lock.duration.ms": "1000",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.min.session.timeout.ms": "6000",
     "message.max.bytes": "1048588",
     "num.partitions": "1",
     "auto.create.topics.enable": "true",

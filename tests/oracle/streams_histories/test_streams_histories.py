@@ -1,0 +1,173 @@
+"""Apache Kafka and Odradek give the same responses to random histories of Streams groups.
+
+`ODRADEK_STREAMS_HISTORIES=2000 pytest -m cluster tests/oracle/streams_histories` runs 2000 histories;
+ODRADEK_HISTORY selects histories by number.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.broker import Broker
+from compat.lab.odradek_node import OdradekNode
+from compat.lab.toolchain import Missing
+from compat.lab.wire_client import WireClient
+from tests.oracle.streams_histories.generator import history
+from tests.oracle.streams_histories.player import TOPICS, Player
+from tests.support.run_seed import numbers_of_histories
+
+from odradek.model.errors import ErrorCode
+from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.generated.create_topics_response import CreateTopicsResponse
+from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
+from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
+from odradek.wire.generated.streams_group_describe_request import StreamsGroupDescribeRequest
+from odradek.wire.generated.streams_group_describe_response import StreamsGroupDescribeResponse
+
+HISTORIES = numbers_of_histories("ODRADEK_STREAMS_HISTORIES", 30)
+AT_ONCE = 4
+WAIT_SECONDS = 30
+SETTINGS = {
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.max.size": "5",
+    "group.coordinator.rebalance.protocols": "classic,consumer,streams",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+}
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.cluster,
+    pytest.mark.timeout(600 + 5 * len(HISTORIES)),
+]
+
+
+def create_topics(broker: Broker) -> None:
+    """Create the source topics, and the topic of the coordinator."""
+    topics = [
+        CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+        for name, count in TOPICS.items()
+    ]
+    with WireClient(broker.port) as client:
+        request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
+        answer = client.call("CreateTopics", 7, request, CreateTopicsResponse)
+        assert not any(each.error_code for each in answer.topics), answer
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (
+            client.call("FindCoordinator", 6, find, FindCoordinatorResponse)
+            .coordinators[0]
+            .error_code
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def wait_for_coordinator(broker: Broker) -> None:
+    """Wait until the group coordinator has loaded its topic."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    waiting = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    request = StreamsGroupDescribeRequest(group_ids=["g"])
+    with WireClient(broker.port) as client:
+        while True:
+            answer = client.call("StreamsGroupDescribe", 0, request, StreamsGroupDescribeResponse)
+            if answer.groups[0].error_code not in waiting:
+                return
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
+    """Both brokers start with copies of one data directory, so that the topic ids are the same."""
+    theirs, ours = (tmp_path_factory.mktemp(name) for name in ("theirs", "ours"))
+    started: list[Broker] = []
+    try:
+        with OdradekNode(settings=SETTINGS, directory=ours) as first:
+            create_topics(first)
+        shutil.copytree(ours, theirs, dirs_exist_ok=True)
+        for broker in (
+            BriefApacheKafka(settings=SETTINGS, directory=theirs),
+            OdradekNode(settings=SETTINGS, directory=ours),
+        ):
+            started.append(broker)
+            wait_for_coordinator(broker.start())
+        yield started
+    except Missing as reason:
+        pytest.skip(str(reason))
+    finally:
+        for each in started:
+            each.close()
+
+
+def compare(brokers: list[Broker], number: int) -> list[str]:
+    """Run a history on both brokers. Return the first difference and what was before it."""
+
+    def play(broker: Broker) -> list[str]:
+        return Player(broker.port, f"streams-{number}").play(history(number))
+
+    with ThreadPoolExecutor(len(brokers)) as pool:
+        kafka, ours = pool.map(play, brokers)
+    difference = [f"history {number}"]
+    for theirs, mine in zip(kafka, ours, strict=True):
+        difference.append(f"    {theirs}" if theirs == mine else f"  - {theirs}\n  + {mine}")
+        if theirs != mine:
+            return difference
+    return []
+
+
+def test_the_same_responses(brokers: list[Broker], figures: list[str]) -> None:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        differences = [
+            each for each in pool.map(lambda number: compare(brokers, number), HISTORIES) if each
+        ]
+    figures.append(f"{len(HISTORIES)} histories, {len(differences)} different")
+    shown = "\n".join("\n".join(each[:1] + each[-12:]) for each in differences[:5])
+    assert not differences, f"{len(differences)} of {len(HISTORIES)} differ\n{shown}"
+
+
+PLAN = {
+    "subtopologies": [
+        {"id": "0", "sources": ["s3"], "sinks": ["-words"]},
+        {"id": "1", "repartition": {"-words": 0}, "changelogs": ["-counts"]},
+    ]
+}
+JOINING = {"plan": PLAN, "epoch": 0, "rebalance_timeout_ms": 60_000, "process_id": "p"}
+MOVING = [
+    ("beat", {"member": "m1", **JOINING}),
+    ("beat", {"member": "m1"}),
+    ("beat", {"member": "m2", **JOINING}),
+    *(("beat", {"member": each}) for each in ("m1", "m1", "m2", "m1", "m2")),
+]
+
+
+@pytest.mark.parametrize("is_ours_first", [True, False])
+def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bool) -> None:
+    """The group that one broker has written is what the other one reads."""
+    kinds: list[type[Broker]] = [BriefApacheKafka, OdradekNode]
+    seen: list[list[str]] = []
+    looking = [("beat", {"member": "m1", "owned": "unknown"}), ("describe", {})]
+    try:
+        for kind in sorted(kinds, key=lambda each: (each is OdradekNode) != is_ours_first):
+            with kind(settings=SETTINGS, directory=tmp_path) as broker:
+                if not seen:
+                    create_topics(broker)
+                wait_for_coordinator(broker)
+                player = Player(broker.port, "group")
+                if seen:
+                    player.know({"m1": 4})
+                steps = [*([] if seen else MOVING), *looking]
+                seen.append(player.play(steps)[-2:])
+    except Missing as reason:
+        pytest.skip(str(reason))
+    # After a start, Apache Kafka shows the computed numbers of partitions only when it has written.
+    before, after = ([re.sub("partitions=[0-9]+", "partitions", line) for line in e] for e in seen)
+    assert "Stable" in before[1]
+    assert before == after
