@@ -75,6 +75,7 @@ def test_a_fetch_that_fails_while_it_waits_gets_an_error(monkeypatch, caplog) ->
         request = FetchRequest(
             max_wait_ms=60_000,
             min_bytes=1,
+            session_epoch=0,
             topics=[FetchTopic(topic="one", partitions=[wanted])],
         )
         partition = broker.node.broker.replicas.find("one", 0)
@@ -87,4 +88,6 @@ def test_a_fetch_that_fails_while_it_waits_gets_an_error(monkeypatch, caplog) ->
             producer.produce_one("one", b"value")
             assert client.recv(4) != b""
         assert not partition._waiters
+        (session,) = broker.node.broker.fetch_sessions._sessions.values()
+        assert session.waiting is None
     assert "Fetch failed" in caplog.text

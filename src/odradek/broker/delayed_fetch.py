@@ -102,6 +102,8 @@ class DelayedFetch:
         self._timer.cancel()
         for partition in self._partitions:
             partition.remove_waiter(self)
+        if self._session is not None:
+            self._session.end_wait(self)
         self.future.set_exception(error)
 
     def _complete(self, response: FetchResponse) -> None:
