@@ -76,7 +76,9 @@ class _Application:
             *("--isolation-level", "read_committed"),
             *("--formatter-property", "print.key=true"),
         ).out
-        return {word: int(count) for word, count in re.findall(r"^(\w+)\t(\d+)$", out, re.MULTILINE)}
+        return {
+            word: int(count) for word, count in re.findall(r"^(\w+)\t(\d+)$", out, re.MULTILINE)
+        }
 
     def expected(self) -> dict[str, int]:
         """The right counts."""
@@ -91,7 +93,9 @@ class _Application:
         """Wait until the group is stable with so many members."""
         eventually(
             lambda: self.tell("--state").out,
-            lambda out: re.search(rf"^{self.name} .*Stable +{count}$", out, re.MULTILINE) is not None,
+            lambda out: (
+                re.search(rf"^{self.name} .*Stable +{count}$", out, re.MULTILINE) is not None
+            ),
             f"a stable group of {count}",
             PATIENCE_SECONDS,
         )
