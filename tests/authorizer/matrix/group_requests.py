@@ -288,6 +288,41 @@ def _shares() -> list[Request]:
     return [*_share_consumers(), *_share_offsets()]
 
 
+def _streams() -> list[Request]:
+    """Requests about Streams groups, which create no group."""
+    join = {
+        "member_id": "m",
+        "rebalance_timeout_ms": 1000,
+        "process_id": "p",
+        **{key: [] for key in ("active_tasks", "standby_tasks", "warmup_tasks")},
+    }
+    endless = {
+        "subtopology_id": "0", "source_topics": ["t"], "repartition_source_topics": [{"name": "gone"}]
+    }  # fmt: skip
+    hidden = {"subtopology_id": "0", "source_topics": ["t"], "repartition_sink_topics": ["u"]}
+    return [
+        Request(
+            "an endless topology", "StreamsGroupHeartbeat", 0,
+            {**join, "group_id": "st", "topology": {"subtopologies": [endless]}},
+            [*groups(READ, "st"), *topics(DESCRIBE)],
+        ),
+        Request(
+            "a hidden topic", "StreamsGroupHeartbeat", 0,
+            {**join, "group_id": "st", "topology": {"subtopologies": [hidden]}},
+            [*groups(READ, "st"), *topics(DESCRIBE)],
+        ),
+        Request(
+            "another group", "StreamsGroupHeartbeat", 0,
+            {"group_id": "g", "member_id": "m", "member_epoch": 5}, groups(READ),
+        ),
+        Request(
+            "", "StreamsGroupDescribe", 0,
+            {"group_ids": list(_GROUPS), "include_authorized_operations": True},
+            groups(DESCRIBE, *_SOME),
+        ),
+    ]  # fmt: skip
+
+
 def _producers() -> list[Request]:
     producer = {"producer_id": Known("producer x"), "producer_epoch": Known("epoch x")}
     added = [{"name": each, "partitions": [0]} for each in NAMES]
@@ -376,4 +411,11 @@ def _transactional() -> list[Request]:
     return [*_producers(), *_transactions()]
 
 
-GROUP_REQUESTS = [*_offsets(), *_classic(), *_consumers(), *_shares(), *_transactional()]
+GROUP_REQUESTS = [
+    *_offsets(),
+    *_classic(),
+    *_consumers(),
+    *_shares(),
+    *_streams(),
+    *_transactional(),
+]
