@@ -107,106 +107,105 @@ def _of_records() -> list[tuple[str, str]]:
     return [(_name(old), _name(new)) for old, new in pairs if old.may_become(new)]
 
 
-def machines() -> list[Machine]:
-    """Return all sections."""
-    return [
-        Machine(
-            "A voter of the metadata quorum",
-            "`core/raft/roles.py`. A node that is not a voter is an observer: Unattached or Follower.",
-            {
-                "Unattached": "Does not know the leader of the epoch, or its address.",
-                "Prospective": "Asks the voters whether they would vote for it (pre-vote).",
-                "Candidate": "Has voted for itself in a new epoch, and requests votes.",
-                "Follower": "Fetches the log from the leader of the epoch.",
-                "Leader": "Appends to the log, and decides which records are committed.",
-                "Resigned": "Has led the epoch, and tells the voters that it has resigned.",
-            },
-            _after(roles.TRANSITIONS),  # type: ignore[arg-type]
-            "Unattached",
-        ),
-        Machine(
-            "A broker, as the controller sees it",
-            "`core/controller/heartbeats.py`. Each transition but one is made by a heartbeat of the "
-            "broker. If no heartbeat comes for `broker.session.timeout.ms`, the broker is fenced. A "
-            "fenced broker leads no partition and is in no ISR.",
-            {
-                "Fenced": "Has registered, but serves no clients.",
-                "Unfenced": "Has read the metadata; it may lead partitions and be in ISRs.",
-                "ControlledShutdown": "Wants to stop; the controller moves its leaders away.",
-                "ShutdownNow": "Leads nothing, and may stop.",
-            },
-            _of_brokers(),
-            "Fenced",
-        ),
-        Machine(
-            "The ISR of a partition, as its leader sees it",
-            "`core/replica/leader.py`. The leader requests each change of the ISR from the controller. "
-            "While a change is pending, committed records must be on the replicas of the old ISR and of "
-            "the requested one, because the leader does not know which of them is in force.",
-            {
-                "Committed": "The ISR of the metadata log is in force.",
-                "ChangePending": "The controller may have changed the ISR, or may not.",
-            },
-            [("Committed", "ChangePending"), ("ChangePending", "Committed")],
-            "Committed",
-        ),
-        Machine(
-            "A partition that a follower fetches",
-            "`core/replica/fetch_states.py`. A partition that is assigned again starts over.",
-            {
-                _name(state): f"{state.value[0].upper()}{state.value[1:]}."
-                for state in fetch_states.Status
-            },
-            _after(fetch_states.TRANSITIONS),  # type: ignore[arg-type]
-            "Busy",
-        ),
-        Machine(
-            "A transactional id",
-            "`core/transaction/phases.py`. Each transition is one record of `__transaction_state`, "
-            "which is committed before its effects are visible. No record has the phase "
-            "PrepareEpochFence or Dead.",
-            {
-                "Empty": "A producer has the id; no transaction is open.",
-                "Ongoing": "Partitions were added to the transaction.",
-                "PrepareCommit": "The commit is decided; markers are being written.",
-                "PrepareAbort": "The abort is decided; markers are being written.",
-                "CompleteCommit": "All markers are written.",
-                "CompleteAbort": "All markers are written.",
-                "Dead": "The id has expired.",
-                "PrepareEpochFence": "A new producer fences the old one.",
-            },
-            _before(PREDECESSORS, Phase),  # type: ignore[arg-type]
-            "Empty",
-        ),
-        Machine(
-            "A classic consumer group",
-            "`core/group/classic/group.py`. Groups of the consumer protocol (KIP-848) have no such "
-            "states: each member moves to its target assignment by itself "
-            "(`core/group/consumer/__init__.py`).",
-            {
-                "Empty": "The group has no members; it may have offsets.",
-                "PreparingRebalance": "Members join.",
-                "CompletingRebalance": "The leader of the group computes the assignment.",
-                "Stable": "All members have their assignments.",
-                "Dead": "The group is deleted.",
-            },
-            _before(PREVIOUS_STATES, ClassicState),  # type: ignore[arg-type]
-            "Empty",
-        ),
-        Machine(
-            "A record of a share group",
-            "`core/share/states.py` (KIP-932).",
-            {
-                "Available": "A member may acquire the record.",
-                "Acquired": "A member has the record until it acknowledges it or its lock expires.",
-                "Acknowledged": "The record was accepted.",
-                "Archiving": "The record is being given up.",
-                "Archived": "The record was rejected, or delivered too often.",
-            },
-            _of_records(),
-            "Available",
-        ),
-    ]
+MACHINES = (
+    Machine(
+        "A voter of the metadata quorum",
+        "`core/raft/roles.py`. A node that is not a voter is an observer: Unattached or Follower.",
+        {
+            "Unattached": "Does not know the leader of the epoch, or its address.",
+            "Prospective": "Asks the voters whether they would vote for it (pre-vote).",
+            "Candidate": "Has voted for itself in a new epoch, and requests votes.",
+            "Follower": "Fetches the log from the leader of the epoch.",
+            "Leader": "Appends to the log, and decides which records are committed.",
+            "Resigned": "Has led the epoch, and tells the voters that it has resigned.",
+        },
+        _after(roles.TRANSITIONS),  # type: ignore[arg-type]
+        "Unattached",
+    ),
+    Machine(
+        "A broker, as the controller sees it",
+        "`core/controller/heartbeats.py`. Each transition but one is made by a heartbeat of the "
+        "broker. If no heartbeat comes for `broker.session.timeout.ms`, the broker is fenced. A "
+        "fenced broker leads no partition and is in no ISR.",
+        {
+            "Fenced": "Has registered, but serves no clients.",
+            "Unfenced": "Has read the metadata; it may lead partitions and be in ISRs.",
+            "ControlledShutdown": "Wants to stop; the controller moves its leaders away.",
+            "ShutdownNow": "Leads nothing, and may stop.",
+        },
+        _of_brokers(),
+        "Fenced",
+    ),
+    Machine(
+        "The ISR of a partition, as its leader sees it",
+        "`core/replica/leader.py`. The leader requests each change of the ISR from the controller. "
+        "While a change is pending, committed records must be on the replicas of the old ISR and of "
+        "the requested one, because the leader does not know which of them is in force.",
+        {
+            "Committed": "The ISR of the metadata log is in force.",
+            "ChangePending": "The controller may have changed the ISR, or may not.",
+        },
+        [("Committed", "ChangePending"), ("ChangePending", "Committed")],
+        "Committed",
+    ),
+    Machine(
+        "A partition that a follower fetches",
+        "`core/replica/fetch_states.py`. A partition that is assigned again starts over.",
+        {
+            _name(state): f"{state.value[0].upper()}{state.value[1:]}."
+            for state in fetch_states.Status
+        },
+        _after(fetch_states.TRANSITIONS),  # type: ignore[arg-type]
+        "Busy",
+    ),
+    Machine(
+        "A transactional id",
+        "`core/transaction/phases.py`. Each transition is one record of `__transaction_state`, "
+        "which is committed before its effects are visible. No record has the phase "
+        "PrepareEpochFence or Dead.",
+        {
+            "Empty": "A producer has the id; no transaction is open.",
+            "Ongoing": "Partitions were added to the transaction.",
+            "PrepareCommit": "The commit is decided; markers are being written.",
+            "PrepareAbort": "The abort is decided; markers are being written.",
+            "CompleteCommit": "All markers are written.",
+            "CompleteAbort": "All markers are written.",
+            "Dead": "The id has expired.",
+            "PrepareEpochFence": "A new producer fences the old one.",
+        },
+        _before(PREDECESSORS, Phase),  # type: ignore[arg-type]
+        "Empty",
+    ),
+    Machine(
+        "A classic consumer group",
+        "`core/group/classic/group.py`. Groups of the consumer protocol (KIP-848) have no such "
+        "states: each member moves to its target assignment by itself "
+        "(`core/group/consumer/__init__.py`).",
+        {
+            "Empty": "The group has no members; it may have offsets.",
+            "PreparingRebalance": "Members join.",
+            "CompletingRebalance": "The leader of the group computes the assignment.",
+            "Stable": "All members have their assignments.",
+            "Dead": "The group is deleted.",
+        },
+        _before(PREVIOUS_STATES, ClassicState),  # type: ignore[arg-type]
+        "Empty",
+    ),
+    Machine(
+        "A record of a share group",
+        "`core/share/states.py` (KIP-932).",
+        {
+            "Available": "A member may acquire the record.",
+            "Acquired": "A member has the record until it acknowledges it or its lock expires.",
+            "Acknowledged": "The record was accepted.",
+            "Archiving": "The record is being given up.",
+            "Archived": "The record was rejected, or delivered too often.",
+        },
+        _of_records(),
+        "Available",
+    ),
+)
+"""All sections."""
 
 
 def document() -> str:
@@ -216,7 +215,7 @@ def document() -> str:
 
 def _lines() -> Iterator[str]:
     yield INTRODUCTION
-    for machine in machines():
+    for machine in MACHINES:
         yield f"\n## {machine.title}\n"
         yield textwrap.fill(machine.text, WIDTH, break_on_hyphens=False) + "\n"
         yield "```mermaid\nstateDiagram-v2"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.tidy.state_diagrams import PATH, document, machines
+from tests.tidy.state_diagrams import MACHINES, PATH, document
 
 
 def test_the_document_of_the_machines_is_current() -> None:
@@ -8,6 +8,6 @@ def test_the_document_of_the_machines_is_current() -> None:
 
 
 def test_every_state_is_described() -> None:
-    for machine in machines():
+    for machine in MACHINES:
         states = {each for transition in machine.transitions for each in transition}
         assert states <= machine.states.keys(), machine.title
