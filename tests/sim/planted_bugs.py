@@ -276,7 +276,7 @@ BUGS: dict[str, PlantedBug] = {
         acknowledge_before_the_isr, 20, ""
     ),
     "consumers read above the high watermark": PlantedBug(read_above_the_high_watermark, 20, ""),
-    "dead brokers are not fenced": PlantedBug(never_fence, 60, "is not fenced"),
+    "dead brokers are not fenced": PlantedBug(never_fence, 100, "is not fenced"),
     "fencing moves no leaders": PlantedBug(fence_without_elections, 20, "which is fenced"),
     "leaders are elected outside the ISR": PlantedBug(elect_outside_the_isr, 20, "not in the ISR"),
     "AlterPartition of an old epoch is accepted": PlantedBug(accept_old_alter_partition, 60, ""),

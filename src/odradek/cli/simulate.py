@@ -53,7 +53,7 @@ SEED_BITS = 31
     help="Repeat only the seeds that are divisible by N.",
 )
 @click.option(
-    "--short", is_flag=True, help="Shorter runs, with two or three faults instead of three to six."
+    "--short", is_flag=True, help="Shorter runs, with one to three faults instead of three to six."
 )
 @click.option(
     "--faults-max",

@@ -78,7 +78,7 @@ class Pace(NamedTuple):
 
 
 LONG = Pace((3, 6), 3.0, 2.0, 4.0)
-SHORT = Pace((2, 3), 0.8, 0.5, 3.4)
+SHORT = Pace((1, 3), 0.8, 0.4, 3.5)
 
 
 @dataclass(frozen=True, slots=True)
