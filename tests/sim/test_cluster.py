@@ -37,8 +37,8 @@ def test_the_runs_have_faults_and_records() -> None:
 
 @pytest.mark.cluster
 def test_with_fewer_faults_a_run_begins_as_before() -> None:
-    whole = simulate(3, partial(ClusterScenario, pace=SHORT))
-    part = simulate(3, partial(ClusterScenario, pace=SHORT, faults_max=1))
+    whole = simulate(3, ClusterScenario)
+    part = simulate(3, partial(ClusterScenario, faults_max=1))
     assert part.violations == []
     assert [count for what, count in part.counts.items() if what.startswith("fault ")] == [1]
     places = [
@@ -47,7 +47,7 @@ def test_with_fewer_faults_a_run_begins_as_before() -> None:
         if one != other
     ]
     assert places, "the runs differ after the first fault"
-    assert len(whole.lines) // 4 < places[0]
+    assert places[0] > 300
 
 
 @pytest.mark.cluster
