@@ -113,6 +113,10 @@ LONG_TESTS = (
         "ODRADEK_DEMO_INTERRUPTIONS",
     ),
     LongTest(
+        "pipelines", "the pipelines of examples/, each reconciled", 1,
+        _pytest("-m", "long", "tests/spark/test_pipelines.py", "tests/spark/test_examples.py"),
+    ),
+    LongTest(
         "spark-exactly-once", "kills of drivers, workers and brokers of exactly-once queries", 200,
         _module("tests.spark.faults"), has_count_argument=True,
     ),
@@ -145,7 +149,7 @@ LONG_TESTS = (
         _module("tests.sim", "--cluster"), has_count_argument=True,
     ),
     LongTest(
-        "cluster-planted-bugs", "bugs planted into the nodes of a simulated cluster", 26,
+        "cluster-planted-bugs", "all bugs that are planted into a simulated cluster", 1,
         _module("tests.sim.planted"), quick_arguments=("fencing moves no leaders",),
     ),
     LongTest("power-losses", "simulated power losses", 10_000, _POWER, "ODRADEK_POWER_LOSSES"),

@@ -43,11 +43,11 @@ def test_sleeping_takes_virtual_time_only() -> None:
     loop = new_loop(simulation, "process")
 
     async def sleep() -> float:
-        async with asyncio.timeout(250):
-            await asyncio.sleep(200)
+        async with asyncio.timeout(120):
+            await asyncio.sleep(100)
         return asyncio.get_running_loop().time()
 
-    assert 200 <= run(simulation, loop, sleep()) < 201
+    assert 100 <= run(simulation, loop, sleep()) < 101
 
 
 def test_a_stopped_process_does_nothing_any_more_and_is_unwound_at_once() -> None:

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
     pytest.mark.cluster,
+    pytest.mark.long,
     pytest.mark.spark,
     pytest.mark.timeout(600),
     pytest.mark.usefixtures("transactions"),
