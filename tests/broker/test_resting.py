@@ -6,9 +6,10 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from tests.broker import replicating
 from tests.broker.replicating import LISTENER, Cluster, Node
 from tests.broker.support import LED_HERE, partition_of
-from tests.broker.test_replication import committed, run
+from tests.broker.test_replication import run
 from tests.log.support import TOPIC_ID, batch
 from tests.replica.controller import broker_registration
 
@@ -21,7 +22,12 @@ from odradek.core.session.fetch import FetchedPartition, FetchSession
 from odradek.handlers import k01_fetch
 from odradek.model.errors import ErrorCode
 from odradek.network.peer import Peer
-from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.generated.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ReplicaState,
+)
 
 PARTITIONS = 12
 LED = range(0, PARTITIONS, 3)
@@ -45,31 +51,13 @@ def count_reads(monkeypatch, name: str) -> list[int]:
     return read
 
 
-def all_rest(node: Node) -> bool:
-    found = list(node.broker.fetch_sessions._sessions.values())
-    return len(found) == 2 and not any(each.active for each in found)
-
-
-def test_followers_read_only_what_has_changed(tmp_path, monkeypatch) -> None:
-    read = count_reads(monkeypatch, "read_for_follower")
-
-    async def scenario(cluster: Cluster) -> None:
-        leader = cluster.nodes[1]
-        await cluster.until(lambda: all_rest(leader), "all partitions rest")
-        read.clear()
-        for number in range(5):
-            await committed(leader, str(number).encode())
-            await cluster.until(lambda: all_rest(leader), "all partitions rest again")
-        assert set(read) == {0}
-        leader.partition(6).append(batch(b"x"), -1)
-        ends = [node.partition(6).log for node in cluster.nodes.values()]
-        await cluster.until(lambda: all(log.high_watermark == 1 for log in ends), "all know it")
-        assert set(read) == {0, 6}
-
-    run(tmp_path, scenario, partitions=PARTITIONS)
-
-
-def fetch(node: Node, session: tuple[int, int], offsets: dict[int, int], wait_ms: int = 0):
+def fetch(
+    node: Node,
+    session: tuple[int, int],
+    offsets: dict[int, int],
+    wait_ms: int = 0,
+    follower: ReplicaState | None = None,
+):
     parts = [
         FetchPartition(
             partition=index,
@@ -86,6 +74,7 @@ def fetch(node: Node, session: tuple[int, int], offsets: dict[int, int], wait_ms
         topics=[FetchTopic(topic_id=TOPIC_ID, partitions=parts)] if parts else [],
         session_id=session[0],
         session_epoch=session[1],
+        replica_state=follower or ReplicaState(),
     )
     peer = Peer("127.0.0.1", 50_000, LISTENER, "127.0.0.1", 9092)
     context = RequestContext(peer, 1, 17, 1, "client", session[1])
@@ -94,6 +83,32 @@ def fetch(node: Node, session: tuple[int, int], offsets: dict[int, int], wait_ms
 
 def indexes(answer) -> list[int]:
     return [part.partition_index for topic in answer.responses for part in topic.partitions]
+
+
+def test_a_follower_reads_only_what_has_changed(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(replicating, "LAG_MS", 1 << 40)  # broker 3 stays in the ISRs
+    follower = ReplicaState(replica_id=2, replica_epoch=2)
+
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        for each in (2, 3):
+            cluster.nodes[each].replication.close()
+        first = fetch(leader, (0, 0), dict.fromkeys(LED, 0), follower=follower)
+        session = leader.broker.fetch_sessions._sessions[first.session_id]
+        assert not session.active
+        before = {key: each.watch for key, each in session.partitions.items()}
+        leader.partition(6).append(batch(b"x"), 1)
+        assert [index for _, index in session.active] == [6]
+        answer = fetch(leader, (first.session_id, 1), {}, follower=follower)
+        assert indexes(answer) == [6]
+        answer = fetch(leader, (first.session_id, 2), {6: 1}, follower=follower)
+        assert indexes(answer) == []
+        assert not session.active
+        # A partition that was read has another watch.
+        read = [key for key, each in session.partitions.items() if each.watch is not before[key]]
+        assert [index for _, index in read] == [6]
+
+    run(tmp_path, scenario, partitions=PARTITIONS)
 
 
 def test_a_consumer_that_waits_gets_the_records_of_a_resting_partition(
