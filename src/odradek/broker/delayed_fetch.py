@@ -98,20 +98,19 @@ class DelayedFetch:
         assert isinstance(result, FetchResponse)
         self._complete(result)
 
-    def _fail(self, error: Exception) -> None:
+    def _stop_waiting(self) -> None:
         self._timer.cancel()
         for partition in self._partitions:
             partition.remove_waiter(self)
         if self._session is not None:
             self._session.end_wait(self)
+
+    def _fail(self, error: Exception) -> None:
+        self._stop_waiting()
         self.future.set_exception(error)
 
     def _complete(self, response: FetchResponse) -> None:
-        self._timer.cancel()
-        for partition in self._partitions:
-            partition.remove_waiter(self)
-        if self._session is not None:
-            self._session.end_wait(self)
+        self._stop_waiting()
         answer = self._warm(response)
         if isinstance(answer, asyncio.Future):
             answer.add_done_callback(self._send)
