@@ -19,6 +19,9 @@ FEATURES = {
     "group.version": (0, 1),
     "eligible.leader.replicas.version": (0, 1),
 }
+TOKEN_CHECK_MS = 3_600_000
+EPOCH_MS = 1_700_000_000_000
+"""The time since 1970 at which the monotonic time is 0."""
 
 
 def directory(broker):
@@ -28,7 +31,8 @@ def directory(broker):
 class Controller:
     """Processes requests. `image` is the image after all requests. Elections use seeded randomness.
 
-    `now_ms` is the time, and tests advance it. `fail_over` makes another controller active.
+    `now_ms` is the time, and tests advance it. `requester` is the principal of the client.
+    `fail_over` makes another controller active.
     """
 
     def __init__(self, elr=True, level=30, **settings):
@@ -37,6 +41,7 @@ class Controller:
         self.random = random.Random(5)
         self.now_ms = 1_000_000
         self.voters = 1
+        self.requester = ""
         self.epoch = 0
         self.committed = BatchLoader()
         """The state of a standby, with which the next active controller begins."""
@@ -51,13 +56,15 @@ class Controller:
     def fail_over(self):
         """Make another controller active, with the records so far."""
         self.epoch += 1
+        secret = self.config.token_secret
         self.machine = ControllerMachine(
             self.committed.copy(),
-            Intervals(9_000, 300_000, 300_000, 500),
+            Intervals(9_000, 300_000, 300_000, 500, TOKEN_CHECK_MS if secret else None),
             self.now_ms,
             cluster_id="cluster",
             random_bytes=self.random.randbytes,
             supported_features=FEATURES,
+            token_secret=secret,
         )
 
     @property
@@ -69,6 +76,8 @@ class Controller:
         configs = self.image.configs
         return Moment(
             now_ms=self.now_ms,
+            wall_ms=EPOCH_MS + self.now_ms,
+            requester=self.requester,
             next_offset=self.next_offset,
             config=self.config.with_dynamic(configs.of(4, ""), configs.of(4, "1")),
             kraft_version=1,

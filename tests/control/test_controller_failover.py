@@ -8,6 +8,7 @@ from odradek.broker.context import RequestContext
 from odradek.core.controller.partition_index import PartitionIndex
 from odradek.log.errors import DiskFull
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.peer import Peer
 from odradek.wire.generated.broker_heartbeat_request import BrokerHeartbeatRequest
 from odradek.wire.generated.create_topics_request import CreateTopicsRequest
 
@@ -16,7 +17,7 @@ from .quorum import CLUSTER_ID, run
 from .test_broker_decisions import registration
 from .test_topic_decisions import topic
 
-CONTEXT = RequestContext(None, 0, 4, 0, None, 0)
+CONTEXT = RequestContext(Peer("127.0.0.1", 1, "PLAINTEXT", "127.0.0.1", 2), 0, 4, 0, None, 0)
 """The context of a request from another node."""
 
 

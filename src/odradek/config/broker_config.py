@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.config.authorizer import parse_super_users
-from odradek.config.checks import ConfigurationError, host_and_port, voters
+from odradek.config.checks import ConfigurationError, Secret, host_and_port, voters
 from odradek.config.group_config import GroupConfig
 from odradek.config.layers import BrokerLayers, usable_dynamic
 from odradek.config.listeners import (
@@ -204,6 +204,10 @@ class BrokerConfig(View):
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int
 
+    delegation_token_max_lifetime_ms: int
+    delegation_token_expiry_time_ms: int
+    delegation_token_expiry_check_interval_ms: int
+
     authorizer_class_name: str
     allow_everyone_if_no_acl_found: bool
 
@@ -338,6 +342,12 @@ class BrokerConfig(View):
             if has_peers and controllers
             else None,
         )
+
+    @property
+    def token_secret(self) -> str:
+        """`delegation.token.secret.key`. If it is empty, delegation tokens are disabled."""
+        secret = self.layers.value("delegation.token.secret.key")
+        return secret.value if isinstance(secret, Secret) else ""
 
     @property
     def is_broker(self) -> bool:

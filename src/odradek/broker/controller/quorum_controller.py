@@ -157,6 +157,7 @@ class QuorumController:
             cluster_id=self._cluster_id,
             random_bytes=self._random_bytes,
             supported_features=self._supported_features,
+            token_secret=config.token_secret,
         )
         self._epoch = epoch
         if machine.image.features.metadata_version == 0:
@@ -268,7 +269,7 @@ class QuorumController:
             # This process has locked the log directories, so the previous incarnation of its broker
             # has stopped.
             machine.end_session(request.broker_id)
-        moment = self._moment()
+        moment = self._moment("" if context is None else context.principal)
         quota = None
         if context is not None and self._quotas is not None:
             quota = self._quotas.mutation_quota(context)
@@ -288,13 +289,15 @@ class QuorumController:
             decision.response.throttle_time_ms = quota.finish(self._clock.monotonic_ms())
         return decision.response
 
-    def _moment(self) -> Moment:
+    def _moment(self, requester: str = "") -> Moment:
         return Moment(
             now_ms=self._clock.monotonic_ms(),
+            wall_ms=self._clock.now_ms(),
             next_offset=self._raft.log.end_offset,
             config=self._config.of(self.image),
             kraft_version=self._raft.settings.kraft_version,
             voter_count=len(self._raft.settings.voters),
+            requester=requester,
         )
 
     def _append_decision(self, decision: Decision[Any]) -> None:
@@ -387,6 +390,9 @@ def _intervals(config: BrokerConfig) -> Intervals:
         rebalance_ms=rebalance_s * 1000 if config.auto_leader_rebalance_enable else None,
         unclean_election_ms=config.unclean_leader_election_interval_ms,
         idle_ms=config.metadata_max_idle_interval_ms or None,
+        token_check_ms=config.delegation_token_expiry_check_interval_ms
+        if config.token_secret
+        else None,
     )
 
 

@@ -40,6 +40,7 @@ from odradek.core.controller.state import (
     RandomBytes,
     unlimited,
 )
+from odradek.core.controller.token_ids import TokenIds
 from odradek.core.metadata.batch_loader import BatchLoader, Change
 from odradek.core.metadata.image import MetadataImage
 from odradek.wire.generated.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -54,6 +55,8 @@ class Moment(NamedTuple):
 
     now_ms: int
     """Monotonic time."""
+    wall_ms: int
+    """Milliseconds since 1970."""
     next_offset: int
     """The offset of the next record that is appended."""
     config: BrokerConfig
@@ -64,6 +67,8 @@ class Moment(NamedTuple):
     """Why kraft.version cannot be raised to 1; only set for UpdateFeatures."""
     count_partitions: CountPartitions = unlimited
     """Counts the partitions that the request creates or deletes."""
+    requester: str = ""
+    """The principal of the client that sends the request; empty without a client."""
 
 
 class ControllerMachine:
@@ -78,17 +83,23 @@ class ControllerMachine:
         cluster_id: str,
         random_bytes: RandomBytes,
         supported_features: Mapping[str, tuple[int, int]],
+        token_secret: str = "",
     ) -> None:
-        """Begin with the committed metadata. This object owns `committed`."""
+        """Begin with the committed metadata. This object owns `committed`.
+
+        `token_secret` is `delegation.token.secret.key`. If it is empty, delegation tokens are
+        disabled.
+        """
         image = committed.image
         self._loader = committed
         self._index = PartitionIndex(image.topics)
         self._acl_ids = AclIds(image.acls)
+        self._token_ids = TokenIds(token_secret, image.delegation_tokens)
         self._heartbeats = BrokerHeartbeats(
             intervals.session_timeout_ms, image.cluster.brokers.values(), image.offset, now_ms
         )
         self._periodic = PeriodicWork(intervals, now_ms)
-        self._periodic.on_appended(self._index, now_ms)
+        self._periodic.on_appended(self._index, image, now_ms)
         self._not_before_ms = now_ms
         self._cluster_id = cluster_id
         self._random_bytes = random_bytes
@@ -118,7 +129,10 @@ class ControllerMachine:
             index=self._index,
             acl_ids=self._acl_ids,
             heartbeats=self._heartbeats,
+            token_ids=self._token_ids,
             now_ms=moment.now_ms,
+            wall_ms=moment.wall_ms,
+            requester=moment.requester,
             count_partitions=moment.count_partitions,
         )
 
@@ -161,9 +175,10 @@ class ControllerMachine:
         if change is not None:
             self._index.update(change[0])
             self._acl_ids.update(change[0])
+            self._token_ids.update(change[0])
         for offset, record in enumerate(records, base_offset):
             self._replay_registration(record, offset)
-        self._periodic.on_appended(self._index, now_ms)
+        self._periodic.on_appended(self._index, self._loader.image, now_ms)
         return change
 
     def _replay_registration(self, record: Message, offset: int) -> None:

@@ -11,11 +11,13 @@
   (writeNoOpRecord, KIP-835). It shows to the other voters that the leader is alive and can commit.
   A quorum with one voter writes none. (Apache Kafka also writes the record if the log is not idle,
   and in a quorum with one voter.)
+- While there are delegation tokens, those that have expired are removed every
+  `delegation.token.expiry.check.interval.ms` (sweepExpiredDelegationTokens).
 
 `PeriodicWork` has the deadlines. `odradek.broker.controller.quorum_controller` calls
 `ControllerMachine.due` when the first deadline has passed. The response of a decision is a message
-for the server log, which may be empty. A run of elections makes at most `ELECTIONS_MAX` elections.
-If there are more to make, the next run follows soon.
+for the server log, which may be empty. A run makes at most `ELECTIONS_MAX` elections, or removes at
+most `REMOVALS_MAX` tokens. If there are more, the next run follows soon.
 """
 
 from __future__ import annotations
@@ -23,10 +25,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from odradek.core.controller.brokers import fence_broker
+from odradek.core.controller.delegation_tokens import REMOVALS_MAX, sweep
 from odradek.core.controller.partition_change import Election, PartitionChange
 from odradek.core.controller.partition_index import PartitionIndex
 from odradek.core.controller.partition_updates import located
 from odradek.core.controller.state import ControllerState, Decision
+from odradek.core.metadata.image import MetadataImage
 from odradek.wire.generated.no_op_record import NoOpRecord
 from odradek.wire.primitives import Message
 
@@ -47,6 +51,8 @@ class Intervals(NamedTuple):
     unclean_election_ms: int
     idle_ms: int | None
     """None: no NoOp records are written."""
+    token_check_ms: int | None = None
+    """None: delegation tokens are disabled."""
 
 
 def fence_stale_broker(state: ControllerState, broker_id: int) -> Decision[str]:
@@ -87,12 +93,13 @@ def _elections(records: list[Message], what: str) -> Decision[str]:
 
 
 class PeriodicWork:
-    """The deadlines of elections and NoOp records. A deadline is None if there is nothing to do."""
+    """The deadlines of the work. A deadline is None if there is nothing to do."""
 
     def __init__(self, intervals: Intervals, now_ms: int) -> None:
         self._intervals = intervals
         self._rebalance_at_ms: int | None = None
         self._unclean_election_at_ms: int | None = None
+        self._token_check_at_ms: int | None = None
         self._idle_since_ms = now_ms
 
     def deadlines(self, voter_count: int) -> list[int]:
@@ -100,18 +107,22 @@ class PeriodicWork:
         found = (
             self._rebalance_at_ms,
             self._unclean_election_at_ms,
+            self._token_check_at_ms,
             self._no_op_at_ms(voter_count),
         )
         return [each for each in found if each is not None]
 
-    def on_appended(self, index: PartitionIndex, now_ms: int) -> None:
-        """After an append, set the deadlines of elections that have become necessary."""
+    def on_appended(self, index: PartitionIndex, image: MetadataImage, now_ms: int) -> None:
+        """After an append, set the deadlines of work that has become necessary."""
         self._idle_since_ms = now_ms
         interval_ms = self._intervals.rebalance_ms
         if self._rebalance_at_ms is None and interval_ms is not None and index.has_unbalanced:
             self._rebalance_at_ms = now_ms + interval_ms
         if self._unclean_election_at_ms is None and index.has_leaderless:
             self._unclean_election_at_ms = now_ms + self._intervals.unclean_election_ms
+        check_ms = self._intervals.token_check_ms
+        if self._token_check_at_ms is None and check_ms is not None and image.delegation_tokens:
+            self._token_check_at_ms = now_ms + check_ms
 
     def due(self, state: ControllerState, voter_count: int) -> Decision[str] | None:
         """Return the records of the next work that is due; None if none is due."""
@@ -130,6 +141,13 @@ class PeriodicWork:
                 interval_ms = self._intervals.unclean_election_ms
                 self._unclean_election_at_ms = now_ms + _pause(decision, interval_ms)
                 return decision
+        if _is_due(self._token_check_at_ms, now_ms):
+            self._token_check_at_ms = None
+            check_ms = self._intervals.token_check_ms
+            if state.image.delegation_tokens and check_ms is not None:
+                decision = sweep(state)
+                self._token_check_at_ms = now_ms + _pause(decision, check_ms)
+                return decision
         if _is_due(self._no_op_at_ms(voter_count), now_ms):
             return Decision([NoOpRecord()], "")
         return None
@@ -144,4 +162,5 @@ def _is_due(deadline_ms: int | None, now_ms: int) -> bool:
 
 
 def _pause(decision: Decision[str], interval_ms: int) -> int:
-    return SOON_MS if len(decision.records) == ELECTIONS_MAX else interval_ms
+    is_full = len(decision.records) in (ELECTIONS_MAX, REMOVALS_MAX)
+    return SOON_MS if is_full else interval_ms

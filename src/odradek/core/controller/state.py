@@ -11,6 +11,7 @@ from odradek.config.topic_config import topic_value
 from odradek.core.controller.acl_ids import AclIds
 from odradek.core.controller.heartbeats import BrokerHeartbeats, Heard
 from odradek.core.controller.partition_index import PartitionIndex
+from odradek.core.controller.token_ids import TokenIds
 from odradek.core.metadata.image import MetadataImage
 from odradek.core.metadata.registrations import BrokerRegistration
 from odradek.core.metadata.versions import ELIGIBLE_LEADER_REPLICAS_VERSION
@@ -83,8 +84,14 @@ class ControllerState:
     """The ids of the ACLs of `image`. A decision reads it, but does not change it."""
     heartbeats: BrokerHeartbeats
     """A decision reads the heartbeats, but does not change them."""
+    token_ids: TokenIds
+    """The ids of the delegation tokens of `image`. A decision reads it, but does not change it."""
     now_ms: int
     """Monotonic time."""
+    wall_ms: int
+    """Milliseconds since 1970, for timestamps in records."""
+    requester: str = ""
+    """The principal of the client that sends the request; empty without a client."""
     count_partitions: CountPartitions = unlimited
     """Called with the number of partitions before a topic's partitions are created or deleted."""
     _topic_values: dict[tuple[str, str], object] = field(default_factory=dict)

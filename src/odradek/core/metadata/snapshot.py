@@ -15,6 +15,7 @@ from odradek.core.metadata.image import (
     ClusterImage,
     ConfigsImage,
     ControllerRegistration,
+    DelegationToken,
     FeaturesImage,
     MetadataImage,
     PartitionRegistration,
@@ -188,15 +189,20 @@ def _scram(image: MetadataImage) -> Iterator[Message]:
 
 
 def _delegation_tokens(image: MetadataImage) -> Iterator[Message]:
+    for token_id, token in image.delegation_tokens.items():
+        yield token_record(token_id, token)
+
+
+def token_record(token_id: str, token: DelegationToken) -> Message:
+    """Return the record that contains this delegation token."""
     from odradek.wire.generated.delegation_token_record import DelegationTokenRecord
 
-    for token_id, token in image.delegation_tokens.items():
-        yield DelegationTokenRecord(
-            token_id=token_id,
-            owner=token.owner,
-            requester=token.requester,
-            renewers=list(token.renewers),
-            issue_timestamp=token.issue_timestamp,
-            max_timestamp=token.max_timestamp,
-            expiration_timestamp=token.expiration_timestamp,
-        )
+    return DelegationTokenRecord(
+        token_id=token_id,
+        owner=token.owner,
+        requester=token.requester,
+        renewers=list(token.renewers),
+        issue_timestamp=token.issue_timestamp,
+        max_timestamp=token.max_timestamp,
+        expiration_timestamp=token.expiration_timestamp,
+    )
