@@ -23,11 +23,13 @@ _EPOCH_MAX = 2**31 - 1
 class Status(Enum):
     """What a partition of a fetcher waits for."""
 
-    READY = "it is part of the next Fetch request"
-    BUSY = "an effect is being performed"
-    OUT_OF_RANGE = "the offsets of the leader's log must be looked up"
-    DELAYED = "the backoff after an error, or a throttle"
-    FAILED = "a newer leader epoch, or another log directory"
+    READY = "the next Fetch request contains the partition"
+    BUSY = "the broker appends records of the last response, or truncates the log"
+    OUT_OF_RANGE = "the broker looks up the offsets of the leader's log with ListOffsets"
+    DELAYED = "the partition is not fetched for a time, because of an error or a throttle"
+    FAILED = (
+        "the leader has a newer leader epoch, or the disk has failed. The partition is not fetched"
+    )
 
 
 TRANSITIONS: dict[Status, tuple[Status, ...]] = {
