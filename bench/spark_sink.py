@@ -1,8 +1,9 @@
-"""`python -m bench.spark_sink`: the cost of exactly-once writes, beside at-least-once writes.
+"""`python -m bench.spark_sink`: compares the costs of exactly-once and at-least-once writes.
 
-Batch writes of records of 100 bytes to a topic with two partitions: at least once, exactly once
-through the driver, exactly once by the tasks (`by_partition`), and Spark's own connector with larger
-batches than its defaults, which writes at least once. `spark_cost` describes the results.
+Each job writes records of 100 bytes to a topic with two partitions, in a batch query. There are
+four jobs: at least once, exactly once through the driver, exactly once by the tasks
+(`by_partition`), and Spark's own connector, which writes at least once (here with larger batches
+than its defaults). `spark_cost` describes the results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m bench.spark_typed`: compares typed values with `cast` and `from_json`, and `to_json`.
+"""`python -m bench.spark_typed`: compares typed values with Spark's `from_json` and `to_json`.
 
 All jobs use `format("odradek")`, the same Spark session and the same broker, with JSON values of
 about 100 bytes and five fields in two partitions. `spark_cost` describes the results.
@@ -25,7 +25,7 @@ ROW = (
 
 
 def jobs(spark: SparkSession, servers: str, rows: DataFrame) -> dict[str, dict[str, Job]]:
-    """Return the measured jobs: by title, the classic way and the typed way."""
+    """Return the measured jobs by title (read, write) and name (Spark's function, typed)."""
 
     def read(**options: str) -> DataFrame:
         source = spark.read.format("odradek").option("kafka.bootstrap.servers", servers)

@@ -1,1 +1,1 @@
-"""Pipelines on real data. Each one is one command; its README says what it shows."""
+"""Example pipelines on real data. One command runs each pipeline. Its README describes it."""

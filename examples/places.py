@@ -1,4 +1,7 @@
-"""What the pipelines have in common: a broker, Spark, topics of JSON values, and reconciliation."""
+"""The common part of the pipelines: a broker, Spark, topics with JSON values, and reconciliation.
+
+Reconciliation compares the results of a pipeline with the data that was sent.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ from odradek.demo import broker
 from odradek.demo.spark_work import CONF
 
 Line = tuple[str, object, object]
-"""What is reconciled, what is expected, and what was found."""
+"""One comparison: a description, the expected value, and the value that was found."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where a pipeline reads and writes."""
+    """Reads and writes the topics of a pipeline."""
 
     spark: SparkSession
     servers: str
@@ -71,8 +74,8 @@ class Places:
     ) -> DataFrame:
         """Return a topic as a stream from its beginning.
 
-        A micro-batch has at most `per_batch` records. `group` shows the progress; if several
-        queries read a topic, each has its own group.
+        A micro-batch has at most `per_batch` records. The query commits its progress to the
+        consumer group `group`. If several queries read a topic, give each its own group.
         """
         source = self.spark.readStream.format("odradek")
         source = source.option("kafka.bootstrap.servers", self.servers)
@@ -93,8 +96,8 @@ class Places:
     ) -> StreamingQuery:
         """Start to write rows to a topic as JSON, exactly once.
 
-        With `to_the_end` the query processes all records that are there now, and this method waits
-        for its end.
+        With `to_the_end` the query processes all records that are in the source now, and ends. This
+        method waits for it.
         """
         writer = (
             as_json(rows, key)

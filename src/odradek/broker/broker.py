@@ -71,7 +71,7 @@ class Broker:
     authorizer: Authorizer | None = None
     """Checks what clients may do. None if `authorizer.class.name` is empty."""
     quotas: QuotaManagers | None = None
-    """Measures clients. None while no client has a limit."""
+    """The quotas of clients. None while no client has a limit."""
 
     def use_directory_moves(self, moves: DirectoryMoves) -> None:
         """Set the object that moves replicas between log directories."""
@@ -82,5 +82,5 @@ class Broker:
         self.config = config
 
     def use_quotas(self, quotas: QuotaManagers | None) -> None:
-        """Measure clients, or measure them no more."""
+        """Set the quotas of clients. None means that no client has a limit."""
         self.quotas = quotas

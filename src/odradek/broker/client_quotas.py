@@ -79,7 +79,10 @@ class QuotaManagers:
         """The limits of addresses, by entity."""
 
     def listen(self, use_quotas: Callable[[QuotaManagers | None], None]) -> None:
-        """Call `use_quotas` with this object while there is a limit, and with None while not."""
+        """Call `use_quotas` after each change: with this object, or with None if there is no limit.
+
+        It is also called now.
+        """
         self._listeners.append(use_quotas)
         use_quotas(None if self.clients.is_empty else self)
 
@@ -156,9 +159,9 @@ class QuotaManagers:
         return throttle_ms
 
     def fetched(self, meters: ClientMeters, response_bytes: int) -> int:
-        """Count a response with records; return how long the client must be throttled instead.
+        """Count a response with records; return how long the client must be throttled.
 
-        If it must be throttled, the response is not sent and does not count.
+        If it must be throttled, the caller does not send the response, and the bytes do not count.
         """
         now_ms = self.now_ms()
         fetch, request = meters.fetch, meters.request

@@ -4,8 +4,9 @@ After a response, the Fetch handler lets a partition rest if the fetcher has eve
 (`has_everything`, `is_in_sync`). A `RestingPartition` then waits in the `Partition` for the next
 change. It activates the partition in the session, and the session's waiting fetch counts the bytes.
 
-The leader must not forget that a follower fetches its resting partitions. When such a partition
-changes, the leader learns that the follower had all records at the time of its last request.
+While a partition of a follower rests, the follower's requests do not update what the leader knows
+of this follower. So when the partition changes, the leader is told that the follower had all
+records at the time of its last request. Otherwise the follower would leave the ISR.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class RestingPartition:
 
 
 def is_told(partition: Partition, answer: PartitionData) -> bool:
-    """Whether a response without records tells the newest offsets."""
+    """Whether a response without records contains the newest offsets of the partition."""
     log = partition.log
     return (
         not answer.error_code
@@ -79,7 +80,10 @@ def has_everything(partition: Partition, offset: int, isolation_level: int) -> b
 
 
 def is_in_sync(partition: Partition, offset: int, follower_id: int) -> bool:
-    """Whether a follower has all records and is in the ISR. Others must be able to join the ISR."""
+    """Whether a follower has all records and is in the ISR.
+
+    Partitions of a follower outside the ISR do not rest, because its requests let it join the ISR.
+    """
     leading = partition.leading
     return (
         leading is not None

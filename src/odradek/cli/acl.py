@@ -178,7 +178,9 @@ def _print_entries(entries: Iterable[AccessControlEntry], indent: int = 0) -> No
 @click.option("--principal", "-p", metavar="PRINCIPAL", help="Only ACLs of this principal.")
 @click.option("--resource", "-r", metavar="RESOURCE", help="Only ACLs with exactly this resource.")
 @click.option(
-    "--applying-to", metavar="RESOURCE", help="All ACLs that apply to this resource, by any name."
+    "--applying-to",
+    metavar="RESOURCE",
+    help="All ACLs that apply to this resource, also ACLs of prefixes and of `*`.",
 )
 @json_option
 @cluster_options
@@ -220,7 +222,7 @@ _host_option = click.option(
 @_principal_argument
 @click.argument("operations", metavar="OPERATION,…")
 @click.argument("resources", metavar="RESOURCE…", nargs=-1, required=True)
-@click.option("--deny", is_flag=True, help="Deny the operations. Denials come before permissions.")
+@click.option("--deny", is_flag=True, help="Deny the operations. Denials have precedence.")
 @_host_option
 @cluster_options
 def add(principal: str, operations: str, resources: tuple[str, ...], deny: bool, host: str) -> None:

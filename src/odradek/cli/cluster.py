@@ -41,7 +41,7 @@ from odradek.wire.api import BY_KEY
 
 @click.group()
 def cluster() -> None:
-    """Show whether a cluster is well; add and remove brokers; run a cluster on this machine.
+    """Run a cluster on this machine, show the state of a cluster, add and remove brokers.
 
     \b
     Examples:

@@ -97,9 +97,9 @@ def add_broker(
     """Prepare a new broker of the cluster on this machine.
 
     The command writes the configuration of the broker, with a PLAINTEXT listener, and formats its
-    log directory with the id of the cluster. `odradek serve` then runs the broker. For a cluster of
-    `odradek cluster start`, use the directory N in the directory of the cluster: later starts
-    include it.
+    log directory with the id of the cluster. `odradek serve` then runs the broker. If `odradek
+    cluster start` runs the cluster, use its directory: with `--directory DIR/N`, later starts of
+    the cluster also run the new broker N.
 
     \b
     Examples:

@@ -35,7 +35,7 @@ REPLICAS_MAX = 3
     type=click.IntRange(1, 100),
     default=3,
     show_default=True,
-    help="Number of nodes. The directory's configuration files determine it on later starts.",
+    help="Number of nodes of a new cluster. Later starts run the nodes in the directory.",
 )
 @click.option(
     "--port",

@@ -37,7 +37,7 @@ COMMANDS = {
         "Make certificates and settings for a node with TLS, SASL and ACLs.",
     ),
     "config": ("odradek.cli.config:config", "Show and change settings of topics, brokers, groups."),
-    "cluster": ("odradek.cli.cluster:cluster", "Show, run, grow and shrink clusters."),
+    "cluster": ("odradek.cli.cluster:cluster", "Run and show clusters, add and remove brokers."),
     "quota": ("odradek.cli.quota:quota", "Show and change the quotas of clients."),
     "log": ("odradek.cli.log:log", "Show, check and repair the files of a data directory."),
     "simulate": (
@@ -118,7 +118,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, wanted: 
 @bootstrap_option
 @command_config_option
 def root() -> None:
-    """Event streaming that speaks Apache Kafka's protocol.
+    """An event-streaming platform that speaks Apache Kafka's protocol.
 
     \b
     Start a broker, then send a record from another terminal:

@@ -127,7 +127,7 @@ _days_option = click.option(
 def init(
     directory: Path, port: int, hosts: tuple[str, ...], nodes: tuple[str, ...], days: int
 ) -> None:
-    """Make an authority, certificates, and settings for a node or a cluster and its clients.
+    """Make a certificate authority, certificates, and settings of nodes and clients.
 
     \b
     A secured node and its first client:

@@ -130,7 +130,7 @@ class _Position(click.ParamType[Position]):
 
 DURATION = _Duration()
 POSITION = _Position()
-POSITION_HELP = "beginning, end, an offset, -N (before the end), a time, or how long ago (15m)"
+POSITION_HELP = "beginning, end, an offset, -N (N before the end), a time, or how long ago (15m)"
 
 
 def size_text(count: int) -> str:

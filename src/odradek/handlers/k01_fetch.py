@@ -373,9 +373,9 @@ class _Fetch:
         return answer
 
     def _throttle(self, quotas: _Quotas, found: list[_Found]) -> int:
-        """Return how long the client must be throttled instead of the response; 0 if not.
+        """Return how long the client must be throttled; 0 if the response may be sent.
 
-        The offsets of partitions that only have new offsets are not counted, a few bytes each.
+        Partitions that have new offsets but no records are not counted. They have few bytes.
         """
         counted = found
         if self._plan.incremental:
@@ -425,10 +425,10 @@ class _Fetch:
         return response
 
     def _let_rest(self, session: FetchSession, found: list[_Found]) -> None:
-        """Do not read the partitions again that have nothing for the fetcher, until they change.
+        """Let the partitions rest that have nothing for the fetcher: read them after a change.
 
-        Whether a consumer may read a topic, and from which replica, can change without the
-        partition.
+        With an authorizer or a rack, partitions of consumers do not rest: their ACLs or nearest
+        replica can change, and this is no change of the partition.
         """
         follower = self.follower
         if follower is None and (self._rack or self._broker.authorizer is not None):

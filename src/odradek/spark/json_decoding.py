@@ -1,12 +1,14 @@
 """Decodes JSON values to Arrow structs in bulk, without a Python step per record.
 
-The values are joined with line feeds, and `pyarrow.json` parses them in one call. The rows of its
-result must be the values, so only values that begin with `{` and end with `}` take part. Such a
-value is one row, several rows, or an error. Two values cannot be one row: JSON has no `{` after a
-`}`, and no line feed in a string. So if there are as many rows as values, each row is the value at
-its place.
+The values are joined with line feeds, and `pyarrow.json` parses them in one call. Only values that
+begin with `{` and end with `}` are parsed; all others cannot be decoded. A parsed value gives one
+row, several rows, or an error. Two values never give one row together, because JSON has no `{`
+directly after a `}`, and no line feed in a string. So if there are as many rows as values, row i is
+value i.
 
-If there is an error, the values are halved until those with errors are alone.
+If there is an error, or there are more rows than values, the first and the second half of the
+values are parsed again, one after the other. This is repeated until each value that cannot be
+decoded is alone.
 """
 
 from __future__ import annotations

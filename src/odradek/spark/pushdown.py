@@ -44,7 +44,7 @@ UPPER_BOUNDS = (EqualTo, LessThan, LessThanOrEqual)
 
 @dataclass
 class Pushed:
-    """The conditions that a reader has taken over. All of them must hold."""
+    """The conditions that limit the read. All of them must hold."""
 
     conditions: list[Filter] = field(default_factory=list)
     """Conditions on topic or partition."""
@@ -55,7 +55,10 @@ class Pushed:
     """The earliest timestamp that is needed. None: no limit."""
 
     def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
-        """Take over conditions. Yield those that Spark must check, which may be used here too."""
+        """Use conditions to limit the read. Yield those that Spark must check.
+
+        A lower bound of the timestamp limits the read, and Spark checks it too.
+        """
         for each in filters:
             column = getattr(each, "attribute", ())
             comparison = type(each)
@@ -86,7 +89,7 @@ class Pushed:
             self.timestamp_ms = max(milliseconds, self.timestamp_ms or milliseconds)
 
     def selects(self, partition: TopicPartition) -> bool:
-        """Return whether records of a partition may fulfill the conditions."""
+        """Return whether records of a partition may match the conditions."""
         values = {("topic",): partition.topic, ("partition",): partition.partition}
         return all(
             COMPARISONS[type(each)](values[each.attribute], each.value)  # type: ignore[attr-defined]
@@ -94,7 +97,7 @@ class Pushed:
         )
 
     def limited(self, wanted: Range) -> Range:
-        """Return the part of a range of offsets that may fulfill the conditions."""
+        """Return the part of a range of offsets that may match the conditions."""
         start, end = wanted
         start = max(start, self.offset_start)
         return start, end if self.offset_end is None else min(end, self.offset_end)

@@ -1,7 +1,7 @@
-"""Errors of the cluster as Spark shows them: one message with advice.
+"""Converts errors of the client to errors with one message, which contains the advice.
 
-Spark shows the traceback of a Python worker, with all errors that led to an error. Whoever reads it
-needs the last one only.
+If a Python worker fails, Spark shows the traceback with all causes of the error. A user needs only
+the last error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ClusterError(RuntimeError):
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Raise errors of the client as errors with their advice, and without their causes.
+    """Convert a `ClientError` of the body to a `ClusterError` with the advice and without a cause.
 
     Raises:
         ClusterError: the body raised a `ClientError`.

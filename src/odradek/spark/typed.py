@@ -50,11 +50,11 @@ SIMPLE_TYPES = (
     TimestampType,
 )
 SHOWN_BYTES = 80
-"""How much of a value an error message has."""
+"""The number of bytes of a value that an error message shows."""
 
 
 class UndecodableValueError(ValueError):
-    """A value is not JSON of the schema."""
+    """A value is not a JSON object that fits the schema."""
 
 
 def field_names(layout: Layout) -> list[str]:
@@ -87,10 +87,11 @@ def schema(layout: Layout) -> StructType | str:
 
 
 def check_type(row: DataType, name: str, *, may_be_required: bool = False) -> None:
-    """Check that values of a type can be JSON.
+    """Check that values of a type can be written as JSON and read from it.
 
     Raises:
-        ValueError: they cannot. Or a field is NOT NULL, and `may_be_required` is not set.
+        ValueError: the type is not supported. Or a field is NOT NULL, and `may_be_required` is not
+            set.
     """
     if isinstance(row, StructType):
         for field in row.fields:

@@ -1,4 +1,4 @@
-"""The runtime of the group and transaction coordinators.
+"""The runtime of the group, transaction and share coordinators.
 
 The state machines in `odradek.core` decide. The runtime writes their records, waits for commits and
 timers, and sends their responses.
@@ -22,7 +22,10 @@ Therefore no response contains state that may still be lost.
 - `answer_sender` sends delayed responses.
 - `loading` replays a log. Until it has finished, requests get COORDINATOR_LOAD_IN_PROGRESS.
 - `replicas` gives access to the partitions of the topic.
-- `group_coordinator` and `transaction_coordinator` pass requests of handlers to the right shard.
+- `group_coordinator`, `transaction_coordinator` and `share_coordinator` pass requests of handlers
+  to the right shard.
+- `share_groups` performs the operations of share groups that need the share coordinator, and
+  `share_persister` sends requests to share coordinators on other brokers.
 - `markers` writes transaction markers, and `marker_sender` sends them to other brokers.
 - `verification` checks that a partition belongs to a transaction, and `membership` asks
   coordinators on other brokers.

@@ -211,10 +211,11 @@ def _aligned(move: Move) -> int:
 
 
 def _append(move: Move, chunk: bytes) -> None:
-    """Append the complete batches of a chunk, or begin again.
+    """Append the complete batches of a chunk, or remove all records to copy the log again.
 
-    The log may have been truncated and written again below its present log start offset, of which
-    its epochs show nothing. Then its first batch overlaps with the future log.
+    The log is copied again if the first batch of the chunk begins before the end of the future log.
+    This happens if the log was truncated to an offset below its present log start offset and then
+    written again. The leader epochs do not show this, because they begin at the log start offset.
     """
     future = move.future
     base_offset, end_offset = int.from_bytes(chunk[:8], "big"), future.log_end_offset

@@ -125,7 +125,7 @@ class Leading:
         self._sizes: deque[tuple[int, int]] = deque()
         """The end offset and the size of each append above the high watermark."""
         self._uncounted_end = -1
-        """The sizes of appends below this offset are unknown. Above the high watermark, or -1."""
+        """The sizes of appends below this offset are unknown. It is -1 if all sizes are known."""
         self._stored_offset = log.recovery_point
         """Records below this offset are flushed. Used only if the topic has `flush.messages=1`."""
         self.throttled_topics = context.throttle.topics

@@ -25,7 +25,7 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 FRACTION_MAX: Final = 1e-6
-"""A whole number may differ from a whole number by this much."""
+"""The largest rounding error of a limit that must be a whole number."""
 
 _WHOLE_MAX: Final = {
     "producer_byte_rate": ("a LONG", LONG_MAX),

@@ -5,8 +5,8 @@ listener exceeds its limit, the listener accepts the connection later. A connect
 that exceeds its limit is refused. It is closed later, so that the client does not try again at
 once, and it does not count for any limit. No connection is delayed for longer than a window.
 
-The listener that brokers use among themselves is protected if there are others: its connections do
-not count for the node.
+If there are several listeners, the inter-broker listener is protected: its connections do not count
+for the limit of the node.
 """
 
 from __future__ import annotations

@@ -224,9 +224,10 @@ class PartitionLeader:
         return effects
 
     def rested(self, broker_id: int, until_ms: int) -> None:
-        """Apply the Fetch requests of a follower that had all records, up to this time.
+        """Apply the Fetch requests up to this time of a follower that had all records.
 
-        Such requests tell nothing else, so they are not applied one by one.
+        The requests were not applied one by one, because the partition was resting in the fetch
+        session (`odradek.broker.resting`).
         """
         follower = self.followers.get(broker_id)
         if follower is not None:

@@ -69,9 +69,9 @@ class ReplicaState:
         return changed
 
     def rested(self, until_ms: int) -> None:
-        """Note that the follower had all records at this time, when it has sent a Fetch request.
+        """Note that the follower has sent a Fetch request at this time, and had all records.
 
-        This request has not been applied with `fetched`, because nothing had changed.
+        The caller has not applied this request with `fetched`, because the partition was resting.
         """
         self.last_caught_up_ms = max(self.last_caught_up_ms, until_ms)
         self._last_fetch_ms = max(self._last_fetch_ms, until_ms)

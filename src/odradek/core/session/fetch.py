@@ -8,13 +8,14 @@ offset. A partition that returned data is moved to the end of the session's orde
 partitions are read first in the next request. A request with epoch -1 closes its session, and is
 then processed as a full request without a session.
 
-A partition rests if the fetcher has everything: there is nothing to read, and the last response
-contained its newest offsets. Only the partitions that do not rest are read (`FetchSession.active`).
-So the cost of a request depends on the number of partitions that have changed, not on the size of
-the session. The owner of a resting partition sees its changes (`Watch`) and ends its rest
-(`activate`). Not every change of the log start offset is seen. So every `REFRESH_MS`, requests begin
-to read the resting partitions, too, a few in each request. Apache Kafka reads all partitions for
-each request.
+A partition *rests* if the fetcher has everything: there is no record to read, and the last response
+contained the newest offsets. A request reads only the partitions that do not rest
+(`FetchSession.active`). So the cost of a request depends on the number of partitions that have
+changed, not on the size of the session. Apache Kafka reads all partitions for each request.
+
+The rest ends when the partition changes: a `Watch` is notified, and calls `activate`. Retention
+changes the log start offset without a notification. Therefore every `REFRESH_MS` milliseconds all
+resting partitions are read once, at most `REFRESH_PARTITIONS` of them in each request.
 
 The cache has a maximum number of sessions. If the cache is full, a new session may replace another
 session. The rules are those of Apache Kafka's `FetchSessionCacheShard`:
@@ -42,7 +43,7 @@ FINAL_EPOCH = -1
 NO_SESSION = 0
 EVICTION_MS = 120_000
 REFRESH_MS = 10_000
-"""The time after which requests read the resting partitions, too."""
+"""The time after which all resting partitions are read once."""
 REFRESH_PARTITIONS = 100
 """Maximum number of resting partitions that one request reads for this reason."""
 EPOCH_MAX = 2**31 - 1
@@ -63,7 +64,7 @@ class Waiting(Protocol):
     """A fetch of a session that waits for more records."""
 
     def on_changed(self, source: Any, appended_bytes: int, /) -> None:
-        """Note that a partition no longer rests; `source` is the owner's object for it."""
+        """Note that a partition no longer rests; `source` is the broker's object for it."""
         ...
 
     def expire(self) -> None:
@@ -98,7 +99,7 @@ class FetchedPartition:
         """The high watermark in the last response; -1 before the first response."""
         self.log_start_offset = -1
         self.watch: Watch | None = None
-        """Sees the next change, if the partition rests."""
+        """Waits for the next change, if the partition rests."""
 
     def rest(self, watch: Watch) -> None:
         """Begin to rest."""
@@ -181,9 +182,9 @@ class FetchSession:
         """The newest fetch that waits for more records."""
         self._isolation_level = 0
         self._refresh_ms = now_ms + REFRESH_MS
-        """When the requests begin to read the resting partitions."""
+        """When the next refresh begins: all resting partitions are read once."""
         self._refreshing: list[PartitionKey] = []
-        """The partitions that are still to be read since this time."""
+        """The partitions that the refresh in progress has not activated yet."""
 
     @property
     def rank(self) -> tuple[bool, int]:

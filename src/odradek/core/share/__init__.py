@@ -1,9 +1,9 @@
 """Share partitions: the records that the members of a share group consume together (KIP-932).
 
 A share partition is one partition of a topic together with one share group. The broker that leads
-the partition has its state. A member acquires records, for a limited time and a limited number of
-deliveries, and acknowledges them: it accepts, releases or rejects them, or renews its lock
-(KIP-1222).
+the partition has its state. A member acquires records for a limited time (the lock), and
+acknowledges them: it accepts, releases or rejects them, or renews its lock (KIP-1222). Each record
+is delivered a limited number of times.
 
                   acquire                  accept
     AVAILABLE ──────────────> ACQUIRED ──────────────> ACKNOWLEDGED

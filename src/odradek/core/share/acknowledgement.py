@@ -188,7 +188,7 @@ class Acknowledgement:
                 window.count_complete(1)
 
     def _renew(self, state: InFlightState, first_offset: int, last_offset: int) -> None:
-        """Begin the lock anew. Nothing is stored."""
+        """Restart the time of the lock. Nothing is stored."""
         if not self._settings.renew_enabled:
             raise _invalid_state("share.renew.acknowledge.enable is false")
         state.renew(self._window.locks.add(first_offset, last_offset, self._expiration_ms))

@@ -9,9 +9,10 @@ after the end offset, and in gaps, are acquired in new batches.
   `batch_size` records, at batch boundaries of the log.
 - With a record limit (KIP-1206) exactly as many records are acquired as the member has requested,
   if there are enough.
-- A record that was delivered often probably makes the members fail. Records that are delivered with
-  it would reach the limit of deliveries too. Therefore such records are delivered in smaller and
-  smaller batches. The last delivery of a record contains only this record.
+- If a record was delivered often, it may be the reason why members fail. The other records of its
+  batch would then reach the limit of deliveries too. Therefore records that were delivered often
+  are delivered in smaller and smaller batches. The last delivery of a record contains only this
+  record.
 - With `read_committed`, records of aborted transactions are archived instead.
 """
 

@@ -1,9 +1,9 @@
 """The records of a share partition between its start offset and its end offset.
 
 All records before the start offset are complete: acknowledged or archived. No record after the end
-offset was ever acquired. Without batches both offsets are the next offset to fetch. The start
-offset advances when the records at the start are complete, or when the log start offset has passed
-it.
+offset was ever acquired. If there are no batches, both offsets are the next offset to fetch. The
+start offset advances when the records at the start are complete, or when the log start offset has
+passed it.
 
 The share coordinator stores only what was acknowledged. After a change of the leader there may thus
 be gaps between the stored batches. The records in these gaps were acquired and not acknowledged,

@@ -1,6 +1,7 @@
-"""The common part of consumer groups and share groups (Kafka's `ModernGroup`).
+"""The common parts of consumer groups, share groups and Streams groups (Kafka's `ModernGroup`).
 
-The coordinator computes the assignments of these groups. `group` has the state that both types of
-groups have: members, epochs and target assignments. `subscriptions` counts the subscribers of
-topics, `topics` reads topics from the metadata, and `assignment` has the type of assignments.
+The coordinator computes the assignments of these groups. `group` has the state that all three types
+have: members, epochs and target assignments. It also has the subscriptions of consumer groups and
+share groups. `subscriptions` counts the subscribers of topics, `topics` reads topics from the
+metadata, and `assignment` has the type of assignments.
 """

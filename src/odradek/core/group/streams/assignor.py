@@ -1,8 +1,10 @@
 """The assignor `sticky` of Streams groups.
 
-Tasks stay with their member while it has room. Otherwise an active task goes to a member with a
-standby task of it, which has the state, and then to the process with the lowest load: the
-number of tasks per member. Standby tasks go to processes that do not have the task.
+Each member may have a limited number of tasks, so that all members have about the same number. A
+task stays with its member while this member is below the limit. Otherwise an active task goes to a
+member that had it as a standby task, because that member has the state. If there is none, it goes
+to the process with the lowest load, which is the number of tasks per member. Standby tasks go to
+processes that do not have the task.
 
 The result is the same as from Apache Kafka's `StickyTaskAssignor`, including the choice between
 equal candidates, which depends on the order of Java's hash tables and priority queues.
@@ -193,7 +195,7 @@ class _Assignment:
             processes.add(process)
 
     def _keep(self, member_id: str | None, task: Task) -> bool:
-        """Give an active task to a member that had it, if the member has room. Return whether."""
+        """Give an active task to a member if it is below its limit. Return whether it was given."""
         if member_id is None:
             return False
         process = self._process_of(member_id)
@@ -210,10 +212,10 @@ class _Assignment:
         return self._least_loaded(self._last_standby.get(task, ()), None)
 
     def _least_loaded(self, member_ids: Iterable[str], task: Task | None) -> str | None:
-        """Return the member with the lowest load of the members and their processes.
+        """Return the member with the lowest load, compared by its process and then by itself.
 
-        With a task, processes that have the task already are left out, and there is no result if
-        the process of the first member has the task. This is how Apache Kafka decides.
+        If `task` is given, later members are skipped if their process has the task. If the process
+        of the first member has the task, the result is None. Apache Kafka decides in the same way.
         """
         members = iter(member_ids)
         best = next(members, None)

@@ -1,9 +1,9 @@
 """Configures a topology: computes the numbers of tasks and of partitions of internal topics.
 
-The number of partitions of a repartition topic is set by the topology, or it is the largest number
-of the topics that the subtopology which writes the topic reads. Topics of a copartition group must
-have the same number. A changelog topic has one partition per task. An internal topic that exists
-must have the computed number.
+The topology may set the number of partitions of a repartition topic. Otherwise a repartition topic
+has as many partitions as the largest topic that its writing subtopology reads. All topics of a
+copartition group must have the same number of partitions. A changelog topic has one partition for
+each task. An internal topic that exists must have the computed number of partitions.
 
 The model is Apache Kafka's `InternalTopicManager` with `RepartitionTopics`,
 `CopartitionedTopicsEnforcer` and `ChangelogTopics`.

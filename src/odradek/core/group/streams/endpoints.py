@@ -1,4 +1,4 @@
-"""Which partitions the process behind each endpoint has, for queries of a key (KIP-535)."""
+"""Returns the partitions that the process at each endpoint has, for queries of a key (KIP-535)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from odradek.wire.generated.streams_group_heartbeat_response import (
 def partitions_by_endpoint(
     group: StreamsGroup, changed: StreamsMember, topics: TopicsImage
 ) -> list[EndpointToPartitions]:
-    """Return the partitions of all members with an endpoint. `changed` replaces its old state."""
+    """Return the partitions of all members with an endpoint.
+
+    `changed` is a member that has changed. The group still has its former state.
+    """
     others = [
         group.members[each]
         for each in timeline_order(group.members, group.member_slots)

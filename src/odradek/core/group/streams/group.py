@@ -39,7 +39,7 @@ Owners = dict[tuple[str, int], tuple[str, ...]]
 
 
 class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
-    """One group. It changes only by the replay of records, except for `soft`."""
+    """One group. Except for the fields that are not in the log, only the replay changes it."""
 
     type = GroupType.STREAMS
 

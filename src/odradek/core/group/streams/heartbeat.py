@@ -398,7 +398,7 @@ def _stale_topology(group: StreamsGroup, member: StreamsMember) -> list[Status]:
 
 
 def _problems(group: StreamsGroup, configured: ConfiguredTopology) -> list[Status]:
-    """Return the problem of the topology, and the request to shut down."""
+    """Return the statuses for a topology that is not ready and for a requested shutdown."""
     found = []
     problem, requester = configured.problem, group.shutdown_requested_by
     if problem is not None:

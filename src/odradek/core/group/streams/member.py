@@ -20,11 +20,14 @@ NO_TAGS: Final[Mapping[str, str]] = {}
 
 
 class MemberState(IntEnum):
-    """The state of a member, see the package. The numbers are the same as in the record."""
+    """The state of a member. The numbers are the same as in the record."""
 
     STABLE = 1
+    """The member has its target assignment."""
     UNREVOKED_TASKS = 2
+    """The member must revoke tasks before it gets a higher epoch."""
     UNRELEASED_TASKS = 3
+    """Other members must release tasks before this member has its target assignment."""
     UNKNOWN = 127
 
     @classmethod
@@ -47,7 +50,7 @@ class Endpoint(NamedTuple):
 
 
 class StreamsMember(NamedTuple):
-    """One member. See the package for epochs and states."""
+    """One member. See `MemberState` for its states."""
 
     member_id: str
     member_epoch: int = JOIN_EPOCH

@@ -125,7 +125,7 @@ class _Difference:
         self.gone: dict[str, frozenset[int]] = {}
         self.with_free: dict[str, frozenset[int]] = {}
         self.is_waiting = False
-        """Whether another task must be released before the member has its target."""
+        """Whether another member must release a task before this member has its target."""
         for each in dict.fromkeys((*target, *present)):
             had, wanted = frozenset(present.get(each, ())), frozenset(target.get(each, ()))
             kept = had & wanted
@@ -143,7 +143,7 @@ class _Difference:
 def _with_epochs(
     tasks: Mapping[str, Iterable[int]], held: Mapping[str, Mapping[int, int]], epoch: int
 ) -> dict[str, dict[int, int]]:
-    """Return the tasks with their assignment epochs, which is `epoch` for new tasks."""
+    """Return the tasks with their assignment epochs. The epoch of new tasks is `epoch`."""
     return {
         each: {index: held.get(each, {}).get(index, epoch) for index in sorted(partitions)}
         for each, partitions in tasks.items()

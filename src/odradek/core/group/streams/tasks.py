@@ -30,7 +30,7 @@ class Tasks(NamedTuple):
     warmup: TaskSet = NO_TASKS
 
     def has_any(self, other: MemberTasks) -> bool:
-        """Return whether one of the tasks of `other` is here in the same role."""
+        """Return whether these tasks contain one of the tasks of `other` in the same role."""
         return (
             _overlap(self.active, other.active)
             or _overlap(self.standby, other.standby)
@@ -66,7 +66,7 @@ def task_set(tasks: Iterable[TaskIds]) -> TaskSet:
 
 
 def contained(tasks: Iterable[TaskIds] | None, held: Mapping[str, Iterable[int]]) -> bool:
-    """Return whether all tasks are held. None means unknown tasks, which are not held."""
+    """Return whether `held` contains all tasks; False if the tasks are unknown (None)."""
     if tasks is None:
         return False
     for each in tasks:
