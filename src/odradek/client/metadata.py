@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from odradek.client.address import Address
 from odradek.client.errors import BrokerError, broker_error
@@ -83,6 +83,22 @@ class ClusterMetadata:
                 self.errors[name] = error
             else:
                 self.topics[name] = _topic(name, each)
+
+    def move_leader(
+        self, name: str, index: int, leader: int, leader_epoch: int, node: Node | None
+    ) -> bool:
+        """Note the leader that an error response has named (KIP-951), if its epoch is newer.
+
+        Return whether it is newer, and the address of the leader is known.
+        """
+        topic = self.topics.get(name)
+        known = None if topic is None else topic.partitions.get(index)
+        if topic is None or known is None or leader_epoch <= known.leader_epoch:
+            return False
+        if node is not None:
+            self.nodes[leader] = node
+        topic.partitions[index] = replace(known, leader=leader, leader_epoch=leader_epoch)
+        return leader in self.nodes
 
 
 def _topic(name: str, topic: MetadataResponseTopic) -> Topic:

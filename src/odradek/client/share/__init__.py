@@ -1,0 +1,11 @@
+"""The state machines of the share consumer (KIP-932). They perform no IO.
+
+- `membership` builds heartbeats, and has the member's epoch and assignment.
+- `acquired` decodes the records that a member has acquired.
+- `acknowledgements` converts acknowledgements to the batches of requests.
+- `session` has the epoch and the partitions of the share session with one broker.
+- `leader` builds the requests to one broker, and reads the responses.
+- `machine` has the leaders, and the records between a poll and their acknowledgement.
+
+`odradek.client.share_consumer` sends the requests. The machines get the time in ms as an argument.
+"""

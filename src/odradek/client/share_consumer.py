@@ -1,0 +1,558 @@
+"""A member of a share group: the consumers of the group share the records, not the partitions.
+
+    with Cluster("localhost:9092") as cluster, ShareConsumer(cluster, "workers", ["jobs"]) as jobs:
+        for job in jobs:
+            if handle(job.value):
+                jobs.accept(job)
+            else:
+                jobs.release(job)
+
+A record that a consumer gets is *acquired*: no other consumer gets it until its acquisition lock
+times out (`share.record.lock.duration.ms` of the group, usually 30 s). A record that was released,
+or whose lock has timed out, is delivered again, at most as often as
+`group.share.delivery.count.limit` says (usually 5 times). So every record is processed at least
+once, unless all its deliveries fail.
+
+`share/machine.py` and `share/membership.py` decide what is sent. This module sends it, as Kafka's
+`KafkaShareConsumer` does. In contrast to Kafka's consumer there is no thread: heartbeats and
+acknowledgements are sent by `poll`, by the iteration and by `keep_alive`.
+"""
+
+from __future__ import annotations
+
+import base64
+import select
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Literal, NamedTuple, Self
+
+from odradek.client.address import Address
+from odradek.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, Cluster
+from odradek.client.connection import Connection, Pending
+from odradek.client.deadline import Deadline, monotonic_ms
+from odradek.client.errors import (
+    BrokerError,
+    ClientError,
+    DisconnectedError,
+    RequestTimeoutError,
+    UnsupportedVersionError,
+)
+from odradek.client.metadata import Node
+from odradek.client.share.acknowledgements import (
+    AcknowledgementResult,
+    AcknowledgeType,
+    TopicIdPartition,
+)
+from odradek.client.share.acquired import ShareRecord
+from odradek.client.share.leader import ShareLimits, ShareRequest, ShareResponse
+from odradek.client.share.machine import NotAcknowledgedError, RecordKey, ShareMachine
+from odradek.client.share.membership import ShareMembership
+from odradek.model.errors import ErrorCode
+from odradek.wire.generated.share_acknowledge_response import ShareAcknowledgeResponse
+from odradek.wire.generated.share_fetch_request import ShareFetchRequest
+from odradek.wire.generated.share_fetch_response import ShareFetchResponse
+from odradek.wire.generated.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+
+__all__ = [
+    "AcknowledgeType",
+    "AcknowledgementResult",
+    "NotAcknowledgedError",
+    "ShareConsumer",
+    "ShareLimits",
+    "ShareRecord",
+]
+
+Mode = Literal["explicit", "implicit"]
+OnAcknowledged = Callable[[Sequence[AcknowledgementResult]], None]
+
+CLOSE_TIMEOUT_MS = 5_000
+"""How long `close` waits for the brokers."""
+ITERATION_WAIT_MS = 1_000
+"""How long the iteration waits for records before it looks again whether to end."""
+KEEP_ALIVE_MS = 50
+"""The shortest time between two calls of `keep_alive` by the iteration."""
+ACKNOWLEDGE_AFTER_MS = 500
+"""How long an acknowledgement waits for others during the iteration, before it is sent."""
+OLD_BROKER_ADVICE = "Share groups need Apache Kafka 4.1 or newer, or Odradek."
+_REQUEST_EXTRA_MS = 30_000
+"""Added to the wait of a request for records, as in Kafka's `request.timeout.ms`."""
+
+
+class _UnderWay(NamedTuple):
+    connection: Connection
+    poll: Callable[[], ShareResponse | None]
+    """Return the response if it has arrived."""
+    api: str
+    late: Deadline
+
+
+class _Heartbeat(NamedTuple):
+    connection: Connection
+    pending: Pending[ShareGroupHeartbeatResponse]
+    late: Deadline
+
+
+class ShareConsumer:
+    """A member of a share group, which it joins in the first `poll`.
+
+    In the mode `explicit`, the user calls `accept`, `release` or `reject` for each record before
+    the next `poll`. In the mode `implicit`, `poll` accepts the records of the previous `poll`, and
+    the iteration accepts each record before it returns the next one.
+
+    Acknowledgements are sent with the next request for records, by `commit`, or by `close`. Their
+    results are passed to `on_acknowledged`, in the thread that uses the consumer. An error in a
+    result means that the record is delivered again.
+
+    Call `poll` or `keep_alive` at least every 45 s (`group.share.session.timeout.ms`), so that the
+    coordinator does not remove the member. If a handler takes longer than the acquisition lock,
+    call `renew`. Topics that do not exist are waited for.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        topics: Iterable[str],
+        *,
+        mode: Mode = "explicit",
+        limits: ShareLimits | None = None,
+        rack: str | None = None,
+        on_acknowledged: OnAcknowledged | None = None,
+    ) -> None:
+        """`limits` says how many records a `poll` acquires.
+
+        Raises:
+            ValueError: `mode` is unknown, or there is no topic.
+        """
+        if mode not in ("explicit", "implicit"):
+            raise ValueError(f"mode {mode!r} is not explicit or implicit")
+        member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self._cluster = cluster
+        self._mode = mode
+        self._limits = limits or ShareLimits()
+        self._on_acknowledged = on_acknowledged
+        self._membership = ShareMembership(group, member_id, topics, rack)
+        if not self._membership.topics:
+            raise ValueError("a share consumer needs at least one topic")
+        self._machine = ShareMachine(group, member_id, self._limits, is_explicit=mode == "explicit")
+        self._purpose = f"share {member_id}"
+        self._under_way: dict[int, _UnderWay] = {}
+        self._heartbeat: _Heartbeat | None = None
+        self._failing: Deadline | None = None
+        self._refreshed_ms: int | None = None
+        self._refresh_pause_ms = BACKOFF_MS
+        self._must_refresh = True
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def group(self) -> str:
+        """The id of the share group."""
+        return self._membership.group
+
+    @property
+    def member_id(self) -> str:
+        """The id that this member has chosen."""
+        return self._membership.member_id
+
+    @property
+    def acquisition_lock_timeout_ms(self) -> int | None:
+        """How long an acquisition lock lasts; None before the first response of a broker."""
+        return self._machine.acquisition_lock_timeout_ms
+
+    def lock_remaining_ms(self, record: ShareRecord) -> int:
+        """Return for how long no other consumer gets the record; 0 if the lock may have ended."""
+        return self._machine.lock_remaining_ms(_key(record), monotonic_ms())
+
+    # -- records ----------------------------------------------------------------------------
+
+    def poll(self, timeout_ms: int) -> list[ShareRecord]:
+        """Return acquired records. If there are none, wait up to `timeout_ms`.
+
+        Raises:
+            NotAcknowledgedError: the mode is explicit, and records are not acknowledged.
+            BrokerError: no right, share groups are not enabled, or a batch is corrupt
+                (CORRUPT_MESSAGE; its records are rejected).
+            ClientError: another permanent error, or an error that lasts longer than the timeout of
+                the cluster. `poll` may be called again.
+        """
+        self._check_open()
+        self._machine.begin_poll(monotonic_ms())
+        deadline = Deadline(timeout_ms)
+        while True:
+            records = self._machine.take(monotonic_ms())
+            if records:
+                self._machine.hurry()
+                self._step(Deadline(0))
+                return records
+            self._raise_error()
+            self._machine.fetch_more()
+            self._step(deadline)
+            if deadline.expired:
+                return self._machine.take(monotonic_ms())
+
+    def __iter__(self) -> Iterator[ShareRecord]:
+        """Yield records for ever. While a loop runs, do not call `poll`.
+
+        Acknowledgements are sent at least every 500 ms if the loop takes records so often. Records
+        whose lock may have ended before their turn are not returned. They are delivered again.
+
+        Raises:
+            ClientError: see `poll`.
+        """
+        while True:
+            next_ms = monotonic_ms() + KEEP_ALIVE_MS
+            for record in self.poll(ITERATION_WAIT_MS):
+                if not self.lock_remaining_ms(record):
+                    self._acknowledge(record, AcknowledgeType.RELEASE)
+                    continue
+                yield record
+                if self._mode == "implicit" and self._machine.is_delivered(_key(record)):
+                    self._acknowledge(record, AcknowledgeType.ACCEPT)
+                if monotonic_ms() >= next_ms:
+                    self.keep_alive()
+                    next_ms = monotonic_ms() + KEEP_ALIVE_MS
+
+    # -- acknowledgements -------------------------------------------------------------------
+
+    def accept(self, record: ShareRecord) -> None:
+        """Acknowledge that the record was processed. It is not delivered again.
+
+        Raises:
+            ValueError: the record does not wait for an acknowledgement, or the mode is implicit.
+        """
+        self._acknowledge_explicitly(record, AcknowledgeType.ACCEPT)
+
+    def release(self, record: ShareRecord) -> None:
+        """Give the record back. It is delivered again, unless this was its last delivery.
+
+        Raises:
+            ValueError: see `accept`.
+        """
+        self._acknowledge_explicitly(record, AcknowledgeType.RELEASE)
+
+    def reject(self, record: ShareRecord) -> None:
+        """Give the record up, because it can never be processed. It is not delivered again.
+
+        Raises:
+            ValueError: see `accept`.
+        """
+        self._acknowledge_explicitly(record, AcknowledgeType.REJECT)
+
+    def _acknowledge_explicitly(self, record: ShareRecord, kind: AcknowledgeType) -> None:
+        self._check_open()
+        if self._mode != "explicit":
+            raise ValueError('records are accepted by poll; use mode="explicit" to do it yourself')
+        self._acknowledge(record, kind)
+
+    def _acknowledge(self, record: ShareRecord, kind: AcknowledgeType) -> None:
+        self._machine.acknowledge(_key(record), kind, monotonic_ms())
+
+    def renew(self, *records: ShareRecord, timeout_ms: int | None = None) -> None:
+        """Begin the acquisition locks of delivered records again (KIP-1222), and wait for it.
+
+        The records still have to be acknowledged. Apache Kafka supports this since 4.2.
+
+        Raises:
+            ValueError: a record does not wait for an acknowledgement, or the mode is implicit.
+            BrokerError: the lock has ended before (INVALID_RECORD_STATE).
+            ClientError: see `commit`.
+        """
+        for record in records:
+            self._acknowledge_explicitly(record, AcknowledgeType.RENEW)
+        renewed = {_key(record) for record in records}
+        for topic, partition, types, error in self.commit(timeout_ms):
+            if error is not None and any((topic, partition, o) in renewed for o in types):
+                raise error
+
+    def commit(self, timeout_ms: int | None = None) -> list[AcknowledgementResult]:
+        """Send the acknowledgements, and wait for their results, which are returned.
+
+        In the mode `implicit`, this accepts the records of the last `poll`.
+
+        Raises:
+            RequestTimeoutError: not all results are known after `timeout_ms`.
+            ClientError: a permanent error.
+        """
+        self._check_open()
+        self._machine.acknowledge_all(monotonic_ms())
+        deadline = Deadline(self._cluster.timeout_ms if timeout_ms is None else timeout_ms)
+        found: list[AcknowledgementResult] = []
+        while self._machine.has_acknowledgements:
+            self._machine.hurry()
+            found += self._step(deadline)
+            self._raise_error()
+            if deadline.expired and self._machine.has_acknowledgements:
+                raise RequestTimeoutError(
+                    f"acknowledgements have no result after {deadline.timeout_ms} ms"
+                )
+        return found
+
+    def keep_alive(self) -> None:
+        """Send what is due, without waiting: heartbeats and waiting acknowledgements.
+
+        Call this while a handler runs for long.
+
+        Raises:
+            ClientError: a permanent error, as in `poll`.
+        """
+        self._check_open()
+        self._machine.hurry(monotonic_ms() - ACKNOWLEDGE_AFTER_MS)
+        self._step(Deadline(0))
+        self._raise_error()
+
+    # -- steps ------------------------------------------------------------------------------
+
+    def _step(self, deadline: Deadline) -> list[AcknowledgementResult]:
+        """Send what is due, wait for a response, process it, and return results."""
+        self._send_heartbeat()
+        self._assign()
+        self._send()
+        self._receive(deadline)
+        return self._take_results()
+
+    def _take_results(self) -> list[AcknowledgementResult]:
+        results = self._machine.take_results()
+        if results and self._on_acknowledged is not None:
+            self._on_acknowledged(results)
+        return results
+
+    def _fail(self, error: ClientError) -> None:
+        """Raise an error that is permanent or lasts too long. Otherwise continue later.
+
+        While the consumer is closed, nothing is raised: the results have the errors.
+        """
+        if self._is_closed:
+            return
+        if self._failing is None:
+            self._failing = Deadline(self._cluster.timeout_ms)
+        if not error.retriable or self._failing.expired:
+            self._failing = None
+            raise error
+
+    def _succeed(self) -> None:
+        self._failing = None
+
+    def _raise_error(self) -> None:
+        error = self._machine.take_error()
+        if error is None:
+            return
+        if isinstance(error, BrokerError) and error.code is ErrorCode.CORRUPT_MESSAGE:
+            raise error
+        self._fail(error)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError("the share consumer is closed")
+
+    # -- the group --------------------------------------------------------------------------
+
+    def _send_heartbeat(self) -> None:
+        request = self._membership.request(monotonic_ms())
+        if request is None:
+            return
+        group = self._membership.group
+        try:
+            connection = self._cluster.coordinator(group)
+            pending = connection.send(request, ShareGroupHeartbeatResponse)
+        except UnsupportedVersionError as error:
+            raise UnsupportedVersionError(str(error), OLD_BROKER_ADVICE) from error
+        except ClientError as error:
+            self._heartbeat_failed(error)
+        else:
+            self._heartbeat = _Heartbeat(connection, pending, Deadline(_REQUEST_EXTRA_MS))
+
+    def _heartbeat_failed(self, error: ClientError) -> None:
+        self._heartbeat = None
+        self._cluster.forget_coordinator(self._membership.group)
+        self._membership.failed(monotonic_ms(), error)
+        self._fail(error)
+
+    def _receive_heartbeat(self) -> None:
+        if self._heartbeat is None:
+            return
+        connection, pending, late = self._heartbeat
+        try:
+            response = connection.poll(pending)
+            if response is None and late.expired:
+                raise _hung(connection, pending.api.name)
+        except ClientError as error:
+            self._heartbeat_failed(error)
+            return
+        if response is None:
+            return
+        self._heartbeat = None
+        self._succeed()
+        if self._membership.answered(response, monotonic_ms()):
+            self._cluster.forget_coordinator(self._membership.group)
+
+    def _assign(self) -> None:
+        """Tell the machine the assigned partitions with their leaders."""
+        self._apply_hints()
+        names = self._membership.topics
+        topics = self._cluster.metadata.topics
+        by_id = {topics[name].id: topics[name] for name in names if name in topics}
+        wanted: dict[TopicIdPartition, int] = {}
+        for topic_id, index in self._membership.assigned:
+            topic = by_id.get(topic_id)
+            partition = None if topic is None else topic.partitions.get(index)
+            if topic is None or partition is None or partition.leader < 0:
+                self._must_refresh = True
+            else:
+                wanted[TopicIdPartition(topic_id, index, topic.name)] = partition.leader
+        if self._must_refresh and self._membership.assigned and self._refresh():
+            self._assign()
+            return
+        self._machine.assign(wanted)
+
+    def _apply_hints(self) -> None:
+        if self._machine.take_is_metadata_stale():
+            self._must_refresh = True
+        for partition, leader, epoch, host, port, rack in self._machine.take_hints():
+            node = None if host is None else Node(leader, Address(host, port), rack)
+            self._cluster.metadata.move_leader(
+                partition.topic, partition.partition, leader, epoch, node
+            )
+
+    def _refresh(self) -> bool:
+        """Request the metadata of the topics, unless this was done a moment ago."""
+        now_ms = monotonic_ms()
+        if self._refreshed_ms is not None:
+            elapsed_ms = now_ms - self._refreshed_ms
+            if elapsed_ms < self._refresh_pause_ms:
+                return False
+            is_new = elapsed_ms > 2 * BACKOFF_MS_MAX
+            self._refresh_pause_ms = (
+                BACKOFF_MS if is_new else min(2 * self._refresh_pause_ms, BACKOFF_MS_MAX)
+            )
+        self._refreshed_ms = now_ms
+        try:
+            self._cluster.refresh(self._membership.topics)
+        except ClientError as error:
+            self._fail(error)
+            return False
+        self._must_refresh = False
+        return True
+
+    # -- requests and responses -------------------------------------------------------------
+
+    def _send(self) -> None:
+        for node_id, request in self._machine.requests(monotonic_ms()):
+            self._send_to(node_id, request)
+
+    def _send_to(self, node_id: int, request: ShareRequest) -> None:
+        try:
+            connection = self._cluster.node(node_id, self._purpose)
+            poll: Callable[[], ShareResponse | None]
+            if isinstance(request, ShareFetchRequest):
+                api = "ShareFetch"
+                poll = partial(connection.poll, connection.send(request, ShareFetchResponse))
+            else:
+                api = "ShareAcknowledge"
+                poll = partial(connection.poll, connection.send(request, ShareAcknowledgeResponse))
+        except ClientError as error:
+            self._lose(node_id, error)
+            return
+        late = Deadline(self._limits.wait_ms_max + _REQUEST_EXTRA_MS)
+        self._under_way[node_id] = _UnderWay(connection, poll, api, late)
+
+    def _lose(self, node_id: int, error: ClientError) -> None:
+        self._machine.failed(node_id, error, monotonic_ms())
+        self._fail(error)
+
+    def _receive(self, deadline: Deadline) -> None:
+        """Wait until a response arrives, or something else is due; process the responses."""
+        now_ms = monotonic_ms()
+        due = self._membership.wait_ms(now_ms), self._machine.wait_ms(now_ms)
+        waits = [
+            deadline.remaining_ms,
+            ITERATION_WAIT_MS,
+            *(each for each in due if each is not None),
+        ]
+        if self._must_refresh and self._membership.assigned:
+            waits.append(self._refresh_pause_ms)
+        connections = [each.connection for each in self._under_way.values()]
+        if self._heartbeat is not None:
+            connections.append(self._heartbeat.connection)
+        _wait_readable(connections, min(waits))
+        self._receive_heartbeat()
+        for node_id, (connection, poll, api, late) in list(self._under_way.items()):
+            try:
+                response = poll()
+                if response is None and late.expired:
+                    raise _hung(connection, api)
+            except ClientError as error:
+                del self._under_way[node_id]
+                self._lose(node_id, error)
+                continue
+            if response is not None:
+                del self._under_way[node_id]
+                if not response.error_code:
+                    self._succeed()
+                self._machine.answered(node_id, response, monotonic_ms())
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> list[AcknowledgementResult]:
+        """Send the acknowledgements, release all other records, and leave the group.
+
+        Return the results of the acknowledgements. If a broker cannot be reached, it releases the
+        records itself when the connection ends, and the coordinator removes the member after the
+        session timeout.
+        """
+        if self._is_closed:
+            return []
+        self._is_closed = True
+        deadline = Deadline(timeout_ms)
+        self._machine.close()
+        while not self._machine.is_idle and not deadline.expired:
+            self._send()
+            if self._under_way:
+                self._receive(deadline)
+        for node_id, each in list(self._under_way.items()):
+            each.connection.close()
+            self._machine.failed(node_id, DisconnectedError("the consumer was closed"), 0)
+        self._under_way.clear()
+        self._leave(deadline)
+        return self._take_results()
+
+    def _leave(self, deadline: Deadline) -> None:
+        request = self._membership.leave()
+        if request is None:
+            return
+        try:
+            connection = self._cluster.coordinator(self._membership.group)
+            connection.request(request, ShareGroupHeartbeatResponse, deadline.remaining_ms)
+        except ClientError:
+            # Then the coordinator removes the member after the session timeout.
+            return
+
+
+def _hung(connection: Connection, api: str) -> DisconnectedError:
+    """Close a connection on which no response arrives, and return the error."""
+    connection.close()
+    return DisconnectedError(f"{connection.address} does not answer {api}")
+
+
+def _key(record: ShareRecord) -> RecordKey:
+    return record.topic, record.partition, record.offset
+
+
+def _wait_readable(connections: Sequence[Connection], timeout_ms: int) -> None:
+    """Wait until a connection has bytes or has ended, up to `timeout_ms`."""
+    if not connections:
+        time.sleep(timeout_ms / 1000)
+        return
+    if any(each.closed or each.has_decrypted for each in connections):
+        return
+    poll = select.poll()
+    for each in connections:
+        poll.register(each, select.POLLIN)
+    poll.poll(timeout_ms)
