@@ -42,7 +42,7 @@ ShareResponse = ShareFetchResponse | ShareAcknowledgeResponse
 
 _RETRIES_MS = 30_000
 """How long acknowledgements are repeated. This is the usual duration of an acquisition lock."""
-_LEADER_CHANGED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+LEADER_CHANGED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _SESSION_LOST = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 
 
@@ -266,7 +266,7 @@ class ShareLeader:
         """
         code = getattr(error, "code", None)
         may_pass = error is not None and error.retriable
-        if may_pass and code not in _LEADER_CHANGED and not self._session.is_new:
+        if may_pass and code not in LEADER_CHANGED and not self._session.is_new:
             if self._gives_up_ms is None:
                 self._gives_up_ms = now_ms + _RETRIES_MS
             if now_ms < self._gives_up_ms:

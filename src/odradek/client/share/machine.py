@@ -30,6 +30,7 @@ from odradek.client.share.acknowledgements import (
 )
 from odradek.client.share.acquired import Acquired, ShareRecord
 from odradek.client.share.leader import (
+    LEADER_CHANGED,
     ShareLeader,
     ShareLimits,
     ShareRequest,
@@ -377,7 +378,7 @@ class ShareMachine:
             leader.rest(now_ms)
             if partition is None:
                 continue
-            if leader_id >= 0 and leader_epoch >= 0:
+            if code in LEADER_CHANGED and leader_id >= 0 and leader_epoch >= 0:
                 node = nodes.get(leader_id)
                 host, port, rack = (
                     (None, 0, None) if node is None else (node.host, node.port, node.rack)

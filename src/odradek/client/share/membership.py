@@ -21,6 +21,10 @@ from odradek.wire.generated.share_group_heartbeat_response import ShareGroupHear
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
+FIRST_WAIT_MS = 200
+"""The first wait of a new member without partitions for the next heartbeat. The wait doubles up to
+the interval of heartbeats. So a member of a new group does not wait for its partitions for 5 s,
+which the coordinator needs only a moment to initialize."""
 RETRY_MS = 100
 RETRY_MS_MAX = 1_000
 SHARE_VERSION_ADVICE = (
@@ -47,6 +51,7 @@ class ShareMembership:
         self._in_flight = False
         self._due_ms: int | None = None
         self._retry_ms = RETRY_MS
+        self._first_wait_ms = FIRST_WAIT_MS
 
     @property
     def epoch(self) -> int:
@@ -101,15 +106,23 @@ class ShareMembership:
             self._epoch = response.member_epoch
             self._sends_all = False
             self._retry_ms = RETRY_MS
-            self._due_ms = now_ms + response.heartbeat_interval_ms
             if response.assignment is not None:
                 self._assigned = tuple(
                     (topic.topic_id, index)
                     for topic in response.assignment.topic_partitions
                     for index in topic.partitions
                 )
+            self._due_ms = now_ms + self._interval_ms(response.heartbeat_interval_ms)
             return False
         return self._refused(response, now_ms)
+
+    def _interval_ms(self, usual_ms: int) -> int:
+        """Return the time to the next heartbeat; a new member without partitions asks soon."""
+        if self._assigned:
+            return usual_ms
+        wait_ms = min(self._first_wait_ms, usual_ms)
+        self._first_wait_ms *= 2
+        return wait_ms
 
     def _refused(self, response: ShareGroupHeartbeatResponse, now_ms: int) -> bool:
         code = code_of(response.error_code)
@@ -121,6 +134,7 @@ class ShareMembership:
             self._epoch = JOIN_EPOCH
             self._assigned = ()
             self._due_ms = None
+            self._first_wait_ms = FIRST_WAIT_MS
             return False
         self._rest(now_ms)
         if code in _COORDINATOR_MOVED:

@@ -1,0 +1,274 @@
+"""A share consumer with a real node, over sockets."""
+
+from __future__ import annotations
+
+import pytest
+
+from odradek.client.admin.configs import Change, Resource, ResourceType, alter_configs
+from odradek.client.admin.groups import list_groups
+from odradek.client.admin.topics import NewTopic, create_topics
+from odradek.client.cluster import Cluster
+from odradek.client.errors import BrokerError, DisconnectedError
+from odradek.client.producer import Producer
+from odradek.client.share_consumer import (
+    AcknowledgeType,
+    NotAcknowledgedError,
+    ShareConsumer,
+    ShareLimits,
+)
+from odradek.model.errors import ErrorCode
+from odradek.testing import Broker
+
+SETTINGS = {
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "100",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.assignment.interval.ms": "0",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "offsets.topic.num.partitions": "1",
+}
+QUICK = ShareLimits(wait_ms_max=50)
+
+
+@pytest.fixture(scope="module")
+def node():
+    with Broker(settings=SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture
+def cluster(node):
+    with Cluster(node.bootstrap_servers, timeout_ms=10_000) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def queue(cluster, request):
+    """A topic and a group with its name, which begins at the start of the topic."""
+    name = request.node.name.partition("[")[0].removeprefix("test_")
+    made = create_topics(cluster, [NewTopic(name, 2)])
+    assert not isinstance(made[name], Exception)
+    configure(cluster, name, share_auto_offset_reset="earliest")
+    return name
+
+
+def configure(cluster, group, **settings):
+    changes = [Change(key.replace("_", "."), value) for key, value in settings.items()]
+    results = alter_configs(cluster, {Resource(ResourceType.GROUP, group): changes})
+    assert list(results.values()) == [None]
+
+
+def fill(cluster, topic, *values, partition=0):
+    with Producer(cluster) as producer:
+        for value in values:
+            producer.send(topic, value, partition=partition, headers=[("n", b"1")])
+
+
+def member(cluster, queue, **options):
+    return ShareConsumer(cluster, queue, [queue], limits=QUICK, **options)
+
+
+def polled(consumer, count):
+    """Poll until there are `count` records. In the mode explicit, one poll must return them."""
+    records = []
+    while len(records) < count:
+        records += consumer.poll(10_000)
+    return records
+
+
+def test_accept_release_and_reject(cluster, queue):
+    fill(cluster, queue, b"0", b"1", b"2")
+    results = []
+    with member(cluster, queue, on_acknowledged=results.extend) as consumer:
+        first = polled(consumer, 3)
+        assert [(r.value, r.delivery_count, r.headers) for r in first] == [
+            (b"0", 1, (("n", b"1"),)),
+            (b"1", 1, (("n", b"1"),)),
+            (b"2", 1, (("n", b"1"),)),
+        ]
+        assert consumer.acquisition_lock_timeout_ms == 30_000
+        assert 0 < consumer.lock_remaining_ms(first[0]) <= 30_000
+        consumer.accept(first[0])
+        consumer.release(first[1])
+        consumer.reject(first[2])
+        (again,) = polled(consumer, 1)
+        assert (again.value, again.delivery_count) == (b"1", 2)
+        consumer.accept(again)
+        (result,) = consumer.commit()
+        assert (result.types, result.error) == ({1: AcknowledgeType.ACCEPT}, None)
+        assert consumer.poll(100) == []
+    assert [each.error for each in results] == [None, None]
+
+
+def test_iteration(cluster, queue):
+    fill(cluster, queue, *(b"%d" % n for n in range(20)))
+    seen = []
+    with member(cluster, queue) as consumer:
+        for record in consumer:
+            seen.append(record.offset)
+            consumer.accept(record)
+            if len(seen) == 20:
+                break
+    assert seen == list(range(20))
+    with member(cluster, queue) as consumer:
+        assert consumer.poll(300) == [], "close has sent the acknowledgements"
+
+
+def test_records_are_demanded_to_be_acknowledged(cluster, queue):
+    fill(cluster, queue, b"0")
+    with member(cluster, queue) as consumer:
+        (record,) = polled(consumer, 1)
+        with pytest.raises(NotAcknowledgedError):
+            consumer.poll(0)
+        consumer.accept(record)
+        with pytest.raises(ValueError, match="does not wait"):
+            consumer.accept(record)
+    with pytest.raises(ValueError, match="closed"):
+        consumer.poll(0)
+
+
+def test_implicit_mode(cluster, queue):
+    fill(cluster, queue, b"0", b"1")
+    with member(cluster, queue, mode="implicit") as consumer:
+        records = polled(consumer, 2)
+        with pytest.raises(ValueError, match="explicit"):
+            consumer.accept(records[0])
+        assert consumer.poll(100) == []
+        fill(cluster, queue, b"2", b"3")
+        for record in consumer:
+            if record.value == b"3":
+                break
+    with member(cluster, queue, mode="implicit") as consumer:
+        assert [(r.value, r.delivery_count) for r in polled(consumer, 1)] == [(b"3", 2)], (
+            "close releases the record that was not processed"
+        )
+        assert [each.error for each in consumer.commit()] == [None]
+    with member(cluster, queue) as consumer:
+        assert consumer.poll(300) == []
+
+
+def test_members_share_the_records(cluster, queue, node):
+    with (
+        Cluster(node.bootstrap_servers) as other_cluster,
+        member(cluster, queue) as one,
+        member(other_cluster, queue) as two,
+    ):
+        fill(cluster, queue, b"0", b"1")
+        first = polled(one, 2)
+        assert two.poll(300) == [], "they are locked"
+        fill(cluster, queue, b"2", partition=1)
+        (third,) = polled(two, 1)
+        two.accept(third)
+        one.accept(first[0])
+        one.close()
+        assert [(r.offset, r.delivery_count) for r in polled(two, 1)] == [(1, 2)]
+
+
+def test_a_lock_times_out(cluster, queue, node):
+    configure(cluster, queue, share_record_lock_duration_ms="1000")
+    fill(cluster, queue, b"0", b"1")
+    with (
+        Cluster(node.bootstrap_servers) as other_cluster,
+        member(cluster, queue) as slow,
+        member(other_cluster, queue) as other,
+    ):
+        lost, kept = polled(slow, 2)
+        taken = []
+        while not taken:
+            slow.renew(kept)
+            taken = other.poll(50)
+        assert [(r.offset, r.delivery_count) for r in taken] == [(lost.offset, 2)]
+        assert slow.lock_remaining_ms(lost) == 0
+        slow.accept(lost)
+        (result,) = slow.commit()
+        assert isinstance(result.error, BrokerError)
+        assert result.error.code is ErrorCode.INVALID_RECORD_STATE
+        slow.accept(kept)
+        assert slow.commit()[0].error is None
+        other.accept(taken[0])
+        assert other.commit()[0].error is None
+
+
+def test_the_delivery_limit(cluster, queue):
+    configure(cluster, queue, share_delivery_count_limit="2")
+    fill(cluster, queue, b"0")
+    with member(cluster, queue) as consumer:
+        for count in (1, 2):
+            (record,) = polled(consumer, 1)
+            assert record.delivery_count == count
+            consumer.release(record)
+        fill(cluster, queue, b"1")
+        (record,) = polled(consumer, 1)
+        assert (record.value, record.delivery_count) == (b"1", 1)
+        consumer.accept(record)
+
+
+def test_a_lost_connection_releases_the_records(cluster, queue, node):
+    fill(cluster, queue, b"0")
+    with member(cluster, queue) as consumer:
+        (record,) = polled(consumer, 1)
+        node.disconnect_all()
+        consumer.accept(record)
+        results = consumer.commit()
+        assert [type(each.error) for each in results] == [DisconnectedError]
+        (again,) = polled(consumer, 1)
+        assert (again.offset, again.delivery_count) == (0, 2)
+        consumer.accept(again)
+        assert consumer.commit()[0].error is None
+
+
+def test_errors_that_pass_are_survived(cluster, queue, node):
+    with member(cluster, queue) as consumer:
+        fill(cluster, queue, b"0")
+        (record,) = polled(consumer, 1)
+        consumer.accept(record)
+        for api, error in (
+            ("ShareFetch", ErrorCode.SHARE_SESSION_NOT_FOUND),
+            ("ShareFetch", ErrorCode.INVALID_SHARE_SESSION_EPOCH),
+            ("ShareGroupHeartbeat", ErrorCode.UNKNOWN_MEMBER_ID),
+            ("ShareGroupHeartbeat", ErrorCode.FENCED_MEMBER_EPOCH),
+            ("ShareGroupHeartbeat", ErrorCode.NOT_COORDINATOR),
+        ):
+            node.inject(api, error)
+            before = node.requests(api)
+            while node.requests(api) < before + 2:
+                assert consumer.poll(200) == []
+            node.heal()
+            fill(cluster, queue, b"1")
+            (record,) = polled(consumer, 1)
+            consumer.accept(record)
+        assert [each.error for each in consumer.commit()] == [None]
+
+
+def test_a_missing_right_is_told(cluster, queue, node):
+    with member(cluster, queue) as consumer:
+        node.inject("ShareGroupHeartbeat", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+            consumer.poll(5_000)
+        node.heal()
+
+
+def test_close_leaves_the_group(cluster, queue):
+    with member(cluster, queue) as consumer:
+        consumer.poll(300)
+        assert [each.state for each in list_groups(cluster) if each.id == queue] == ["Stable"]
+    assert [each.state for each in list_groups(cluster) if each.id == queue] == ["Empty"]
+
+
+def test_a_restart_of_the_node():
+    with Broker(settings=SETTINGS) as node, Cluster(node.bootstrap_servers) as cluster:
+        create_topics(cluster, [NewTopic("jobs", 1)])
+        configure(cluster, "jobs", share_auto_offset_reset="earliest")
+        fill(cluster, "jobs", b"0", b"1")
+        with member(cluster, "jobs") as consumer:
+            done, lost = polled(consumer, 2)
+            consumer.accept(done)
+            assert consumer.commit()[0].error is None
+            node.kill()
+            node.start()
+            consumer.accept(lost)
+            assert [type(each.error) for each in consumer.commit()] == [DisconnectedError]
+            (again,) = polled(consumer, 1)
+            assert (again.offset, again.value) == (1, b"1")
+            consumer.accept(again)
+            assert consumer.commit()[0].error is None
