@@ -73,7 +73,7 @@ NONCE_BYTES = 18
 SESSION_USED = 0.85
 """The part of a session after which the client authenticates again, as in Kafka's clients."""
 TLS_ALERT = b"\x15\x03"
-"""How the answer of a server begins that expects TLS and got something else."""
+"""The first bytes of the response of a server that expects TLS and received something else."""
 
 _LENGTH = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")

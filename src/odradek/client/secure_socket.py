@@ -73,7 +73,7 @@ def has_decrypted(connected: socket.socket) -> bool:
 
 
 def refusal(error: OSError, address: Address) -> ClientError | None:
-    """Return the error of a side that does not accept the other; None for other errors."""
+    """Return an explained error if one side does not accept the other; None for other errors."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _distrust(error, address)
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""

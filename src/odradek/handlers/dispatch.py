@@ -90,7 +90,7 @@ class Entry:
         self._tasks = tasks
 
     def use_charge(self, charge: Charge | None) -> None:
-        """Count requests for quotas with this function, or count them no more."""
+        """Set the function that counts requests for quotas. None: they are not counted."""
         self.charge = charge
 
     def serve(
@@ -267,7 +267,7 @@ class Dispatcher:
         self.inject = inject
 
     def use_charge(self, charge: Charge | None) -> None:
-        """Count requests for quotas with this function, or count them no more."""
+        """Set the function that counts requests for quotas. None: they are not counted."""
         for entry in self.entries.values():
             entry.use_charge(charge)
 

@@ -2,9 +2,10 @@
 
 - An entity is a user, a client id, a user with a client id, or an address. A name of null is the
   default. Each entity has its own result, and all its changes are made or none.
-- Unknown limits, and values that are not greater than 0 or that are too large, get INVALID_REQUEST.
-  So do whole numbers with a fraction, and an entity that the request names twice.
-- The name of an address must be an address. Apache Kafka also accepts names of hosts.
+- The error is INVALID_REQUEST for unknown limits, for values that are not greater than 0 or too
+  large, for fractions where the limit must be a whole number, and for an entity that the request
+  names twice.
+- The name of an entity `ip` must be an address. Apache Kafka also accepts host names.
 - The client needs ALTER_CONFIGS on the cluster. An error of the whole request is the error of each
   entity.
 """

@@ -3,8 +3,8 @@
 - With member epoch 0 a member joins the group and sends its topology, and with -1 it leaves. Members
   choose their own member id.
 - After the errors FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID a member must join again.
-- If internal topics are missing, their creation begins with the rights of the client, and the
-  response has the status MISSING_INTERNAL_TOPICS. If the creation fails, the next responses say why.
+- If internal topics are missing, their creation begins with the permissions of the client, and the
+  response has the status MISSING_INTERNAL_TOPICS. If it fails, the next responses have the error.
 - The error is UNSUPPORTED_VERSION if the level of the feature streams.version is 0, or if
   group.coordinator.rebalance.protocols does not contain `streams`.
 """
@@ -41,7 +41,8 @@ from odradek.wire.generated.streams_group_heartbeat_response import (
 )
 
 ERROR_TTL_HEARTBEATS = 2
-"""An error of a creation is shown, and the creation is not repeated, for so many heartbeats."""
+"""After the creation of internal topics has failed, the responses contain the error for this number
+of heartbeat intervals, and the creation is not repeated."""
 
 
 async def handle(

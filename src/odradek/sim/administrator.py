@@ -15,7 +15,7 @@ from odradek.wire.generated.incremental_alter_configs_response import (
 )
 
 NO_CONTROLLER = NOT_NOW | {E.NOT_CONTROLLER, E.BROKER_NOT_AVAILABLE}
-"""Errors of a change of the metadata that may have no effect, or an effect later."""
+"""Errors after which a change of the metadata may take effect later, or never."""
 SETTING, VALUE = "consumer.session.timeout.ms", "45000"
 
 

@@ -25,8 +25,8 @@ class Options:
     nodes: int = NODES
     faults: tuple[str, ...] = ()
     repeat_every: int = 1
-    """The seeds that are divisible by this number are run twice, to show that a seed gives one
-    history. 0: none is."""
+    """The seeds that are divisible by this number are run twice, to check that the histories are
+    equal. With 0, no seed is run twice."""
     is_short: bool = False
     """Whether the runs have fewer faults, and less time between them."""
     faults_max: int | None = None

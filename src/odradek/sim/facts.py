@@ -125,10 +125,10 @@ class Facts:
 
 
 def problem_of(attempts: Sequence[Commit], value: int, start_ns: int) -> str:
-    """Return what is wrong with a value that a request sent at `start_ns` has found; -1 means none.
+    """Return what is wrong with a value in the response to a request; empty if it is correct.
 
-    The value is wrong if no client has written it, or if a later write was acknowledged before the
-    request. The result is empty if the value may be found.
+    `value` is -1 if there was no value. The request was sent at `start_ns`. The value is wrong if
+    no client has written it, or if a later write was acknowledged before the request was sent.
     """
     acknowledged = [each for each in attempts if each.end_ns is not None and each.end_ns < start_ns]
     if value < 0:

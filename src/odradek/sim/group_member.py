@@ -220,7 +220,7 @@ class GroupMember(Actor):
         return None if response is None else response.topics[0].partitions[0].error_code
 
     async def _commit_late(self) -> None:
-        """Commit in the earlier generation, as a commit does that was on its way for long.
+        """Commit in the earlier generation, like a request that the network has delayed.
 
         The coordinator must refuse it.
         """

@@ -86,7 +86,7 @@ class Meter:
 
     @property
     def value_max(self) -> float:
-        """The largest value that does not always exceed the limit."""
+        """The largest value that can be counted without an excess, if no other value is counted."""
         return self.limit * self._burst_seconds
 
     def record(self, value: float, now_ms: int) -> int:
@@ -95,7 +95,7 @@ class Meter:
         return self.check(now_ms)
 
     def add(self, value: float, now_ms: int) -> None:
-        """Count a value, without a check. A negative one takes back what was counted."""
+        """Count a value, without a check. A negative value is subtracted."""
         self.used_ms = now_ms
         self._rate.add(value, now_ms)
 

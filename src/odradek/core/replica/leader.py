@@ -297,10 +297,10 @@ class PartitionLeader:
     # -- the ISR --------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> Sequence[LeaderEffect]:
-        """Let followers leave the ISR that have not caught up for too long.
+        """Request to remove the followers from the ISR that have not caught up for too long.
 
-        The high watermark no longer waits for such followers outside the ISR. Call this every
-        `replica.lag.time.max.ms` / 2.
+        If such a follower is outside the ISR, the high watermark no longer waits for it. Call this
+        every `replica.lag.time.max.ms` / 2.
         """
         committed = self._committed(now_ms)
         if self.pending is not None:
