@@ -1,35 +1,52 @@
 """Measures how long a cluster does not serve after a failure: `python -m bench.failover`.
 
 A cluster has three controllers and three brokers, each in its own process, with the default
-settings. The topic has three replicas, and its first replica leads every partition.
+settings, except that brokers send heartbeats more often. (A broker is fenced 9 s after its last
+heartbeat. With the default interval of 2 s, the times would differ by up to 2 s by chance.) The
+topics have three replicas, and the first replica leads every partition.
 
 - leader: the broker that leads all partitions is killed. The time ends when a record of each
   partition is acknowledged with acks=all.
-- controller: the active controller is killed. The time ends when a topic is created.
 - shutdown: the broker that leads all partitions is stopped with SIGTERM under load. The result has
   the time until the process has ended, and the number of records that were not acknowledged.
+- controller: the active controller is killed. The time ends when a topic is created.
 
-Each trial uses a new cluster. The trials of both kinds of clusters alternate.
+The client is Apache Kafka's Java producer with its default settings, except for the size of its
+buffer, which has room for one batch of each partition. It puts the records of many partitions into
+one request. librdkafka sends one request for each partition, so with 5 000 partitions it would
+measure the time of 5 000 requests. Before a failure, the producer writes to all partitions several
+times, because the code of a new JVM is slow.
+
+Each trial uses a new cluster. With few partitions the first trial is repeated. The trials of both kinds of clusters alternate. A trial that does not
+end within its limit is a result: the table has the limit, and what was missing then. By default the
+files are in memory if there is `/dev/shm`, because a cluster has up to 90 000 of them, and some file
+systems need minutes to remove so many; `--directory` names another place.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from compat.lab import java, maven
 from compat.lab.apache_kafka import JVM_OPTIONS, ApacheKafka
 from compat.lab.broker import BrokerFailed
 from compat.lab.cluster import APACHE, ODRADEK, ApacheMember, Cluster, Member, Node, OdradekMember
+from compat.lab.dialogue import Dialogue, DialogueError, Refused
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.build import Build, add_mode, prepared
+from bench.environment import JAVA_SOURCES
 from bench.figures import OURS, THEIRS, Figure, Quantity
 from bench.machine import facts
 from bench.results import conclude
@@ -42,14 +59,40 @@ CONTROLLERS = (101, 102, 103)
 BROKERS = (1, 2, 3)
 LEADER = 1
 TOPIC = "failover"
-PATIENCE_SECONDS = 180.0
+SETTINGS = {"broker.heartbeat.interval.ms": "200"}
+LIMIT_SECONDS = 120.0
+"""A trial that takes longer has not ended in time. It is also the default `delivery.timeout.ms`."""
+SETUP_SECONDS_MAX = 180.0
+FEW, TRIALS_WITH_FEW = 10, 3
+"""With so few partitions, the trial with the killed leader runs several times in each round, because
+the moment of the client's next retry is random."""
+WARM_UP_WRITES = 3
+"""How often the producer writes to all partitions before the failure."""
+PAUSE_MS = 5
 POLL_SECONDS = 0.02
+PRODUCER = {"buffer.memory": str(256 << 20)}
+CLIENT_JVM_OPTIONS = ("-Xmx1G", "-Xms1G")
+MEMORY = Path("/dev/shm")
+
+LEADER_KILLED = Quantity("leader killed, {} partitions", "s", limit=1.0)
+SHUTDOWN = Quantity("controlled shutdown, {} partitions", "s", limit=1.0)
+FAILED = Quantity("failed records, {} partitions", "records", most=0)
+CONTROLLER_KILLED = Quantity("controller killed, {} partitions", "s", limit=1.0)
 
 
 class MeasuredApacheMember(ApacheMember):
     """A node with the JVM options of Apache Kafka's start script."""
 
     jvm_options = JVM_OPTIONS
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a trial has measured. `missing` is not empty if the trial did not end in time."""
+
+    quantity: Quantity
+    value: float
+    missing: str = ""
 
 
 def new_cluster(role: str, build: Build, path: Path) -> Cluster:
@@ -63,160 +106,254 @@ def new_cluster(role: str, build: Build, path: Path) -> Cluster:
         ODRADEK: build.measured(OdradekMember),
         APACHE: MeasuredApacheMember,
     }
-    return Cluster(path, members, {}, kinds)
+    return Cluster(path, members, SETTINGS, kinds)
 
 
 def create(cluster: Cluster, partitions: int) -> None:
     """Create topics with this number of partitions in total, all led by `LEADER`."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for number, count in enumerate(_pieces(partitions)):
-        replicas = [list(BROKERS)] * count
-        topic = NewTopic(f"{TOPIC}-{number}", count, replica_assignment=replicas)
-        admin.create_topics([topic], request_timeout=PATIENCE_SECONDS)[topic.topic].result()
-        cluster.wait_until_in_sync([topic.topic])
+    for name, count in topics_of(partitions).items():
+        topic = NewTopic(name, count, replica_assignment=[list(BROKERS)] * count)
+        admin.create_topics([topic], request_timeout=SETUP_SECONDS_MAX)[name].result()
+        cluster.wait_until_in_sync([name])
 
 
-def _pieces(partitions: int) -> list[int]:
+def topics_of(partitions: int) -> dict[str, int]:
+    """Return topics with this number of partitions in total: the number of each by name."""
     full, rest = divmod(partitions, AT_ONCE)
-    return [AT_ONCE] * full + ([rest] if rest else [])
+    counts = [AT_ONCE] * full + ([rest] if rest else [])
+    return {f"{TOPIC}-{number}": count for number, count in enumerate(counts)}
 
 
 class Load:
-    """An idempotent producer with acks=all."""
+    """The producer of one trial, in the process of the client."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.failed = 0
-        self._producer = Producer(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "enable.idempotence": True,
-                "queue.buffering.max.messages": 1_000_000,
-            }
+    def __init__(self, client: Dialogue, cluster: Cluster, partitions: int) -> None:
+        self._client = client
+        self._partitions = partitions
+        client.ask("open", bootstrap=cluster.bootstrap, properties=PRODUCER)
+
+    def write_to_all(self, limit_seconds: float) -> dict[str, Any]:
+        """Write a record to each partition; see `writeToAll` in bench/java/FirstWrites.java."""
+        return self._client.ask(
+            "write_to_all",
+            limit_seconds + 60.0,
+            topics=topics_of(self._partitions),
+            seconds=limit_seconds,
         )
 
-    def send_to_all(self, partitions: int) -> None:
-        """Write a record to each partition, and wait until all are acknowledged.
+    def warm_up(self) -> None:
+        """Write to all partitions several times.
 
         Raises:
-            RuntimeError: some are not acknowledged in `PATIENCE_SECONDS`.
+            BrokerFailed: a write was not acknowledged.
         """
-        for number, count in enumerate(_pieces(partitions)):
-            for index in range(count):
-                self.send(f"{TOPIC}-{number}", index)
-        left = self._producer.flush(PATIENCE_SECONDS)
-        if left or self.failed:
-            raise RuntimeError(f"{left} records without a response, {self.failed} failed")
+        for _ in range(WARM_UP_WRITES):
+            missing = self.write_to_all(SETUP_SECONDS_MAX)["missing"]
+            if missing:
+                raise BrokerFailed(f"{missing} partitions of a cluster without failures")
 
-    def send(self, topic: str, partition: int) -> None:
-        """Write a record."""
-        self._producer.produce(topic, b"x" * 100, partition=partition, on_delivery=self._delivered)
-        self._producer.poll(0)
+    def begin(self) -> None:
+        """Begin to write a record to one partition every few milliseconds."""
+        self._client.ask("begin", topic=f"{TOPIC}-0", every_ms=PAUSE_MS)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        self.failed += error is not None
+    def end(self) -> int:
+        """End this, and return how many records were not acknowledged."""
+        return int(self._client.ask("end", LIMIT_SECONDS + 60.0)["failed"])
+
+    def close(self) -> None:
+        """Close the producer without waiting for what it still has to send."""
+        self._client.ask("close")
 
 
-def leader_failure(cluster: Cluster, partitions: int) -> dict[str, float]:
-    """Kill the leader. Return the seconds until all partitions have acknowledged a record."""
+@contextlib.contextmanager
+def loaded(client: Dialogue, cluster: Cluster, partitions: int) -> Iterator[Load]:
+    """Create the partitions. Yield a producer that has written to all of them."""
     create(cluster, partitions)
-    load = Load(cluster)
-    load.send_to_all(partitions)
-    cluster.nodes[LEADER].kill()
-    started = time.monotonic()
-    load.send_to_all(partitions)
-    return {f"leader killed, {partitions} partitions": time.monotonic() - started}
+    load = Load(client, cluster, partitions)
+    try:
+        load.warm_up()
+        yield load
+    finally:
+        load.close()
 
 
-def controller_failure(cluster: Cluster, partitions: int) -> dict[str, float]:
+def leader_failure(client: Dialogue, cluster: Cluster, partitions: int) -> list[Value]:
+    """Kill the leader. Return the seconds until all partitions have acknowledged a record."""
+    with loaded(client, cluster, partitions) as load:
+        cluster.nodes[LEADER].kill()
+        answer = load.write_to_all(LIMIT_SECONDS)
+    if answer["missing"]:
+        missing = f"{answer['missing']} of {partitions} partitions without a write"
+        return [Value(LEADER_KILLED, LIMIT_SECONDS, missing)]
+    return [Value(LEADER_KILLED, answer["seconds"])]
+
+
+def shutdown(client: Dialogue, cluster: Cluster, partitions: int) -> list[Value]:
+    """Stop the leader under load. Return the seconds, and the number of failed records."""
+    with loaded(client, cluster, partitions) as load:
+        load.begin()
+        process = cluster.nodes[LEADER].process
+        started = time.monotonic()
+        process.terminate()
+        seconds, missing = 0.0, ""
+        while process.is_running() and process.status() != "zombie":
+            seconds = time.monotonic() - started
+            if seconds > LIMIT_SECONDS:
+                seconds, missing = LIMIT_SECONDS, "the process still runs"
+                break
+            time.sleep(POLL_SECONDS)
+        return [Value(SHUTDOWN, seconds, missing), Value(FAILED, load.end())]
+
+
+def controller_failure(client: Dialogue, cluster: Cluster, partitions: int) -> list[Value]:
     """Kill the active controller. Return the seconds until a topic is created."""
     create(cluster, partitions)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("before", 1, 3)])["before"].result()
     cluster.nodes[cluster.active_controller()].kill()
     started = time.monotonic()
     number = 0
-    while True:
+    while time.monotonic() < started + LIMIT_SECONDS:
         number += 1
         topic = NewTopic(f"after-{number}", 1, 3)
         try:
             admin.create_topics([topic], request_timeout=5.0)[topic.topic].result()
         except KafkaException:
-            if time.monotonic() > started + PATIENCE_SECONDS:
-                raise
             time.sleep(POLL_SECONDS)
             continue
-        return {f"controller killed, {partitions} partitions": time.monotonic() - started}
+        return [Value(CONTROLLER_KILLED, time.monotonic() - started)]
+    return [Value(CONTROLLER_KILLED, LIMIT_SECONDS, "no topic could be created")]
 
 
-def shutdown(cluster: Cluster, partitions: int) -> dict[str, float]:
-    """Stop the leader under load. Return the seconds, and the number of failed records."""
-    create(cluster, partitions)
-    load = Load(cluster)
-    load.send_to_all(partitions)
-    process = cluster.nodes[LEADER].process
-    started = time.monotonic()
-    process.terminate()
-    while process.is_running() and process.status() != "zombie":
-        load.send(f"{TOPIC}-0", 0)
-        time.sleep(0.005)
-    seconds = time.monotonic() - started
-    load.send_to_all(partitions)
-    return {
-        f"controlled shutdown, {partitions} partitions": seconds,
-        f"failed records, {partitions} partitions": float(load.failed),
-    }
+Trial = Callable[[Dialogue, Cluster, int], list[Value]]
 
 
-Trial = Callable[[Cluster, int], dict[str, float]]
+class Experiment:
+    """The trials, the figures, and the trials that have failed."""
+
+    def __init__(self, build: Build, directory: Path, client: Dialogue) -> None:
+        self.figures: dict[str, Figure] = {}
+        self.described: dict[str, object] = {}
+        self.failures: list[str] = []
+        self._build = build
+        self._directory = directory
+        self._client = client
+
+    def run(self, label: str, role: str, trial: Trial, partitions: int) -> None:
+        """Run a trial in a new cluster. A trial that fails does not end the others."""
+        what = f"{label} {role:6} {trial.__name__} {partitions}"
+        started = time.monotonic()
+        prefix = "odradek-failover-"
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=self._directory) as path:
+            cluster = new_cluster(role, self._build, Path(path))
+            self.described[role] = cluster.nodes[LEADER].described()
+            try:
+                cluster.start()
+                values = trial(self._client, cluster, partitions)
+            except (BrokerFailed, DialogueError, Refused, KafkaException, OSError) as reason:
+                self.failures.append(f"{role} {trial.__name__} {partitions}")
+                print(f"{what}: failed: {str(reason)[:1000]}", flush=True)
+                return
+            finally:
+                for node in cluster.nodes.values():
+                    node.kill()
+        seconds = time.monotonic() - started
+        for each in values:
+            quantity = _named(each.quantity, partitions)
+            figure = self.figures.setdefault(quantity.name, Figure("failover", quantity))
+            figure.add(role, each.value, each.missing)
+            text = f"{each.value:.3g} {quantity.unit} {each.missing}".rstrip()
+            print(f"{what}: {text} ({seconds:.0f} s in total)", flush=True)
+
+
+def _named(quantity: Quantity, partitions: int) -> Quantity:
+    return replace(quantity, name=quantity.name.format(partitions))
+
+
+@contextlib.contextmanager
+def java_client(directory: Path) -> Iterator[Dialogue]:
+    """Run the Java client."""
+    jars = maven.kafka_jars()
+    classes = java.compiled(jars, JAVA_SOURCES)
+    words = java.command("Load", jars, classes, options=CLIENT_JVM_OPTIONS)
+    client = Dialogue(words, log=directory / "load.log")
+    try:
+        yield client
+    finally:
+        client.close()
 
 
 def main() -> int:
-    """Run all trials, and store the result. Return the exit code."""
+    """Run all trials, and store the result. Return the exit code: 2 if a trial has failed."""
     options = _parser().parse_args()
     trials: list[tuple[Trial, int]] = [
-        *((leader_failure, each) for each in options.partitions),
+        *(
+            (leader_failure, each)
+            for each in options.partitions
+            for _ in range(TRIALS_WITH_FEW if each <= FEW else 1)
+        ),
         *((shutdown, each) for each in options.partitions),
         (controller_failure, options.controller_partitions),
     ]
-    figures: dict[str, Figure] = {}
     machine = facts()
     try:
         build = prepared(options.mode)
-        described: dict[str, object] = {}
-        for number in range(options.rounds):
-            roles = (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS)
-            for trial, partitions in trials:
-                for role in (OURS,) if options.alone else roles:
-                    with tempfile.TemporaryDirectory(prefix="odradek-failover-") as path:
-                        cluster = new_cluster(role, build, Path(path))
-                        described[role] = cluster.nodes[LEADER].described()
-                        try:
-                            cluster.start()
-                            sample = trial(cluster, partitions)
-                        finally:
-                            cluster.close()
-                    print(f"{number + 1}/{options.rounds} {role:8} {sample}", flush=True)
-                    for name, value in sample.items():
-                        unit = "records" if name.startswith("failed") else "s"
-                        quantity = Quantity(name, unit, limit=1.0)
-                        figure = figures.setdefault(name, Figure("failover", quantity))
-                        figure.values.setdefault(role, []).append(value)
-    except (BrokerFailed, Missing) as reason:
+        with (
+            tempfile.TemporaryDirectory(prefix="odradek-failover-", dir=options.directory) as path,
+            java_client(Path(path)) as client,
+        ):
+            experiment = Experiment(build, Path(path), client)
+            for number in range(options.rounds):
+                roles = (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS)
+                for trial, partitions in trials:
+                    for role in (OURS,) if options.alone else roles:
+                        label = f"{number + 1}/{options.rounds}"
+                        experiment.run(label, role, trial, partitions)
+    except Missing as reason:
         print(f"cannot run: {reason}", file=sys.stderr)
         return 2
-    setup = {"kind": "setup", **described, "rounds": options.rounds}
+    setup: Mapping[str, object] = {
+        "kind": "setup",
+        **experiment.described,
+        "rounds": options.rounds,
+        "producer": PRODUCER,
+        "client_jvm_options": list(CLIENT_JVM_OPTIONS),
+        "in_memory": options.directory == MEMORY,
+        "limit_seconds": LIMIT_SECONDS,
+        "failures": experiment.failures,
+    }
     names = {OURS: OdradekNode.name, THEIRS: ApacheKafka.name}
-    is_trial = tuple(options.partitions) != PARTITIONS
-    return conclude(
-        [*figures.values()], names, machine, setup, is_trial=is_trial, output=options.output
+    is_full = (
+        tuple(options.partitions) == PARTITIONS
+        and options.controller_partitions == CONTROLLER_PARTITIONS
+        and not options.alone
     )
+    code = conclude(
+        [*experiment.figures.values()],
+        names,
+        machine,
+        setup,
+        is_trial=not is_full,
+        output=options.output,
+    )
+    for each in experiment.failures:
+        print(f"failed: {each}", file=sys.stderr)
+    return 2 if experiment.failures else code
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.failover", description=__doc__)
     parser.add_argument("--partitions", type=int, nargs="+", default=PARTITIONS)
     parser.add_argument("--controller-partitions", type=int, default=CONTROLLER_PARTITIONS)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help="without Apache Kafka")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=MEMORY if MEMORY.is_dir() else None,
+        help="where the clusters have their files",
+    )
     add_mode(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
     return parser

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 OURS, THEIRS = "ours", "theirs"
@@ -52,6 +52,20 @@ class Figure:
     bench: str
     quantity: Quantity
     values: dict[str, list[float]] = field(default_factory=dict)
+    unfinished: dict[str, list[str]] = field(default_factory=dict)
+    """By broker, what was missing in each round that did not end within its time limit. The value of
+    such a round is the time limit."""
+
+    def add(self, role: str, value: float, missing: str = "") -> None:
+        """Add the value of a round. `missing` is not empty if the round did not end in time."""
+        self.values.setdefault(role, []).append(value)
+        if missing:
+            self.unfinished.setdefault(role, []).append(missing)
+
+    def is_bound(self, role: str) -> bool:
+        """Whether the median is only a lower bound, because too many rounds did not end in time."""
+        unfinished = len(self.unfinished.get(role, []))
+        return unfinished > 0 and unfinished * 2 >= len(self.values[role])
 
     def median(self, contender: str) -> float | None:
         """Return the median of all rounds; None if the broker was not measured."""
@@ -60,9 +74,13 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """The median of Odradek divided by the median of Apache Kafka; None if one is missing."""
+        """The median of Odradek divided by the median of Apache Kafka; None if one is missing.
+
+        If the median of Apache Kafka is a lower bound, the ratio is an upper bound. If the median of
+        Odradek is a lower bound, there is no ratio.
+        """
         ours, theirs = self.median(OURS), self.median(THEIRS)
-        if ours is None or not theirs:
+        if ours is None or not theirs or self.is_bound(OURS):
             return None
         return ours / theirs
 
@@ -73,6 +91,8 @@ class Figure:
         kept = []
         if self.quantity.limit is not None and self.ratio is not None:
             kept.append(self.quantity.holds(self.ratio))
+        if self.quantity.limits and self.is_bound(OURS):
+            kept.append(False)
         if most is not None and ours is not None:
             kept.append(ours <= most)
         return ("kept" if all(kept) else "MISSED") if kept else ""
@@ -98,7 +118,21 @@ class Figure:
             "higher_is_better": self.quantity.higher_is_better,
             "primary": self.quantity.primary,
             "rounds": self.values,
+            **({"unfinished": self.unfinished} if self.unfinished else {}),
         }
+
+    def shown(self, role: str, number: Callable[[float | None], str]) -> str:
+        """Return the median as text, or what was missing at the time limit."""
+        text = number(self.median(role))
+        if not self.is_bound(role):
+            return text
+        unit = f" {self.quantity.unit}" if self.quantity.unit else ""
+        return f"not within {text}{unit}; {self.unfinished[role][0]}"
+
+    def shown_ratio(self, number: Callable[[float | None], str]) -> str:
+        """Return the ratio as text, with a `<` if it is an upper bound."""
+        is_bound = self.ratio is not None and self.is_bound(THEIRS)
+        return ("< " if is_bound else "") + number(self.ratio)
 
 
 def table(figures: Sequence[Figure], names: dict[str, str]) -> str:
@@ -112,9 +146,9 @@ def table(figures: Sequence[Figure], names: dict[str, str]) -> str:
                 figure.bench,
                 quantity.name,
                 quantity.unit,
-                _shown(figure.median(OURS)),
-                _shown(figure.median(THEIRS)),
-                _shown(figure.ratio),
+                figure.shown(OURS, _shown),
+                figure.shown(THEIRS, _shown),
+                figure.shown_ratio(_shown),
                 quantity.limits,
                 figure.verdict,
                 f"{figure.spread(OURS):.0%} {figure.spread(THEIRS):.0%}",

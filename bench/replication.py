@@ -9,7 +9,7 @@ producer (librdkafka, idempotent, acks=all) sends records of 1 KB:
   of a record to its acknowledgement.
 
 Each trial uses a new cluster, and begins with unmeasured load. The trials of both kinds of clusters
-alternate.
+alternate. A trial that fails does not end the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from compat.lab.broker import BrokerFailed
 from compat.lab.cluster import APACHE, ODRADEK, ApacheMember, Cluster, Member, Node, OdradekMember
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.build import Build, add_mode, prepared
@@ -158,13 +158,14 @@ def trial(cluster: Cluster, megabytes: int, warm_up_megabytes: int, seconds: flo
 
 
 def main() -> int:
-    """Run all trials, and store the result. Return the exit code."""
+    """Run all trials, and store the result. Return the exit code: 2 if a trial has failed."""
     options = _parser().parse_args()
     figures = {each.name: Figure("replication", each) for each in QUANTITIES}
     machine = facts()
     try:
         build = prepared(options.mode)
         described: dict[str, object] = {}
+        failures: list[str] = []
         for number in range(options.rounds):
             roles = (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS)
             for role in (OURS,) if options.alone else roles:
@@ -174,20 +175,31 @@ def main() -> int:
                     try:
                         cluster.start()
                         sample = trial(cluster, options.megabytes, options.warm_up, options.seconds)
+                    except (BrokerFailed, KafkaException, OSError) as reason:
+                        failures.append(f"round {number + 1}, {role}")
+                        print(f"{failures[-1]} failed: {str(reason)[:1000]}", flush=True)
+                        continue
                     finally:
-                        cluster.close()
+                        for node in cluster.nodes.values():
+                            node.kill()
                 print(f"{number + 1}/{options.rounds} {role:8} {sample}", flush=True)
                 for name, value in sample.items():
-                    figures[name].values.setdefault(role, []).append(value)
-    except (BrokerFailed, Missing) as reason:
+                    figures[name].add(role, value)
+    except Missing as reason:
         print(f"cannot run: {reason}", file=sys.stderr)
         return 2
-    setup = {"kind": "setup", **described, "rounds": options.rounds}
+    setup = {
+        "kind": "setup",
+        **described,
+        "rounds": options.rounds,
+        "failures": failures,
+    }
     names = {OURS: OdradekNode.name, THEIRS: ApacheKafka.name}
     is_trial = options.megabytes != MEGABYTES or options.alone
-    return conclude(
+    code = conclude(
         [*figures.values()], names, machine, setup, is_trial=is_trial, output=options.output
     )
+    return 2 if failures else code
 
 
 def _parser() -> argparse.ArgumentParser:

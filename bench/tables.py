@@ -171,6 +171,36 @@ ROWS = (
         ("none, throughput", "lz4, throughput"),
         "python -m bench.compaction",
     ),
+    Row(
+        "failover",
+        "leader of 1 / 5 000 partitions killed, until each has an acknowledged write, s",
+        tuple(f"leader killed, {each} partitions" for each in (1, 5000)),
+        "python -m bench.failover",
+    ),
+    Row(
+        "failover",
+        "controlled shutdown of the leader of 1 / 5 000 partitions, s",
+        tuple(f"controlled shutdown, {each} partitions" for each in (1, 5000)),
+        "python -m bench.failover",
+    ),
+    Row(
+        "failover",
+        "controller of 10 000 partitions killed, until a topic is created, s",
+        ("controller killed, 10000 partitions",),
+        "python -m bench.failover",
+    ),
+    Row(
+        "replication",
+        "three replicas, acks=all, records of 1 KB: CPU of all nodes, s per GB / p99 of acks, ms",
+        ("CPU of all nodes", "p99 of acks"),
+        "python -m bench.replication",
+    ),
+    Row(
+        "snapshot_load",
+        "load a snapshot of 100 000 partitions, s",
+        ("load 100000 partitions",),
+        "python -m bench.snapshot_load",
+    ),
 )
 
 
@@ -230,7 +260,7 @@ def _figure(line: Mapping[str, Any]) -> Figure:
         primary=line.get("primary", True),
         most=line.get("most"),
     )
-    return Figure(line["bench"], quantity, line["rounds"])
+    return Figure(line["bench"], quantity, line["rounds"], line.get("unfinished", {}))
 
 
 def shown() -> dict[str, str]:
@@ -305,10 +335,10 @@ def _full_table(mapping: Mapping[str, str]) -> Iterator[str]:
 def _values(figures: Sequence[Figure]) -> Iterator[str]:
     """Yield three cells: Odradek, Apache Kafka, ratio. A ratio that misses its limit is bold."""
     for role in (OURS, THEIRS):
-        yield " / ".join(_number(figure.median(role)) for figure in figures)
+        yield " / ".join(figure.shown(role, _number) for figure in figures)
     ratios = []
     for figure in figures:
-        ratio = "–" if figure.ratio is None else f"{figure.ratio:.2f}"
+        ratio = figure.shown_ratio(lambda each: "–" if each is None else f"{each:.2f}")
         ratios.append(f"**{ratio}**" if figure.verdict == "MISSED" else ratio)
     yield " / ".join(ratios)
 

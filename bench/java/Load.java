@@ -40,6 +40,7 @@ final class Load {
 
     public static void main(String[] args) throws Exception {
         Load load = new Load();
+        FirstWrites first = new FirstWrites();
         Lines.serve(Map.ofEntries(
             Map.entry("run", Tools::run),
             Map.entry("create_topic", load::createTopic),
@@ -50,6 +51,11 @@ final class Load {
             Map.entry("round_trips", load::roundTrips),
             Map.entry("paced", load::paced),
             Map.entry("fleet", load::fleet),
+            Map.entry("open", first::open),
+            Map.entry("write_to_all", first::writeToAll),
+            Map.entry("begin", first::begin),
+            Map.entry("end", first::end),
+            Map.entry("close", first::close),
             Map.entry("mixed_day", MixedDay::run),
             Map.entry("transactions", Transactions::run)));
     }

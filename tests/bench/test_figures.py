@@ -42,6 +42,32 @@ def test_without_the_other_there_is_no_ratio() -> None:
     assert "figure" in table([alone], {OURS: "we", THEIRS: "they"})
 
 
+def test_a_round_that_does_not_end_in_time_is_a_bound() -> None:
+    one = Figure("failover", Quantity("leader killed", "s", 1.0))
+    for value, missing in ((30.0, ""), (120.0, "7 of 9 partitions without a write")):
+        one.add(OURS, 10.0)
+        one.add(THEIRS, value, missing)
+    assert one.is_bound(THEIRS)
+    assert not one.is_bound(OURS)
+    assert one.verdict == "kept"
+    shown = table([one], {OURS: "we", THEIRS: "they"})
+    assert "not within 75 s; 7 of 9 partitions without a write" in shown
+    assert "< 0.133" in shown
+    one.add(THEIRS, 20.0)
+    assert one.median(THEIRS) == 30.0
+    assert not one.is_bound(THEIRS)
+    assert one.as_json()["unfinished"] == {THEIRS: ["7 of 9 partitions without a write"]}
+
+
+def test_our_own_round_that_does_not_end_in_time_misses_the_limit() -> None:
+    one = Figure("failover", Quantity("leader killed", "s", 1.0))
+    one.add(OURS, 120.0, "1 of 9 partitions without a write")
+    one.add(THEIRS, 120.0, "9 of 9 partitions without a write")
+    assert one.ratio is None
+    assert one.verdict == "MISSED"
+    assert "not within 120 s; 1 of 9" in table([one], {OURS: "we", THEIRS: "they"})
+
+
 def test_facts_name_no_host_and_no_path() -> None:
     told = facts()
     assert told["cores"]
