@@ -24,7 +24,8 @@ OF_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 OF_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
 OF_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 OF_ID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-REFUSALS = frozenset((OF_TOPIC, OF_GROUP, OF_CLUSTER, OF_ID))
+OF_TOKEN = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+REFUSALS = frozenset((OF_TOPIC, OF_GROUP, OF_CLUSTER, OF_ID, OF_TOKEN))
 
 
 def topic(operation: AclOperation, name: str = "t") -> Need:
@@ -356,6 +357,17 @@ ROWS = [
     ),
     Row(89, 0, {"group_ids": ["g"]}, [group(DESCRIBE)], [OF_GROUP]),
     Row(75, 0, {"topics": [{"name": "t"}]}, [topic(DESCRIBE)], [OF_TOPIC]),
+    *(
+        Row(
+            38,
+            3,
+            {"owner_principal_type": "User", "owner_principal_name": "z"},
+            [(AclOperation.CREATE_TOKENS, AclResourceType.USER, "User:z")],
+            [OF_TOKEN],
+            is_on_controller=on_controller,
+        )
+        for on_controller in (False, True)
+    ),
     for_nodes(1, 12, cluster_id="other"),
     for_nodes(52, 2, cluster_id="other"),
     for_nodes(53, 1, cluster_id="other"),
@@ -380,7 +392,7 @@ ROWS = [
         )
     ),
 ]
-WITHOUT_ERRORS = frozenset((16, 60, 66))
+WITHOUT_ERRORS = frozenset((16, 41, 60, 66))
 """APIs that hide what the client may not see, without an error: `test_each_api.py` tests them."""
-UNCHECKED = frozenset((17, 18, 36, 71, 72))
-"""APIs that every client may use."""
+UNCHECKED = frozenset((17, 18, 36, 39, 40, 71, 72))
+"""APIs that every client may use. 39 and 40 are for the owner and the renewers of a token."""

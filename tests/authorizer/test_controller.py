@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from pathlib import Path
+from typing import Any
 
 from tests.authorizer.table import CREATE, DELETE, DESCRIBE, build, group, topic
 from tests.authorizer.test_each_api import ADMIN, Served, serving
@@ -12,9 +13,9 @@ from tests.authorizer.test_each_api import ADMIN, Served, serving
 from odradek.model.acl import CLUSTER_NAME, AclOperation, AclResourceType
 from odradek.model.errors import ErrorCode
 from odradek.wire.api import BY_KEY
+from odradek.wire.generated.create_delegation_token_request import CreateDelegationTokenRequest
 from odradek.wire.generated.default_principal_data import DefaultPrincipalData
 from odradek.wire.generated.describe_quorum_request import DescribeQuorumRequest
-from odradek.wire.generated.describe_quorum_response import DescribeQuorumResponse
 from odradek.wire.generated.request_header import RequestHeader
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -105,22 +106,29 @@ def test_results_of_altered_settings_keep_their_order(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-async def forward(served: Served, sender: str, client: str) -> tuple[int, int | None]:
-    """The error of an envelope, and the error of the request in it."""
-    header = RequestHeader(request_api_key=55, request_api_version=2, correlation_id=7)
+async def forward(
+    served: Served,
+    sender: str,
+    client: str,
+    request_in_it: Any = None,
+    is_by_token: bool = False,
+) -> tuple[int, int | None]:
+    """The error of an envelope, and the error of the request in it (version 2)."""
+    inner = request_in_it or DescribeQuorumRequest()
+    header = RequestHeader(request_api_key=inner.API_KEY, request_api_version=2, correlation_id=7)
     kind, _, name = client.partition(":")
+    principal = DefaultPrincipalData(type=kind, name=name, token_authenticated=is_by_token)
     fields = {
-        "request_data": bytes(header.encode(2)) + bytes(DescribeQuorumRequest().encode(2)),
-        "request_principal": struct.pack(">h", 0)
-        + bytes(DefaultPrincipalData(type=kind, name=name).encode(0)),
+        "request_data": bytes(header.encode(2)) + bytes(inner.encode(2)),
+        "request_principal": struct.pack(">h", 0) + bytes(principal.encode(0)),
         "client_host_address": bytes((10, 0, 0, 1)),
     }
     request = build(BY_KEY[58].request_class(), fields)
     answer = await served.ask(sender, 58, 0, request, on_controller=True)
     if answer.error_code:
         return answer.error_code, None
-    inner = DescribeQuorumResponse.decode(answer.response_data, 2, 5)
-    return 0, inner.error_code
+    found: Any = BY_KEY[inner.API_KEY].response_class().decode(answer.response_data, 2, 5)
+    return 0, found.error_code
 
 
 def test_a_forwarded_request_has_the_rights_of_its_client(tmp_path: Path) -> None:
@@ -131,6 +139,19 @@ def test_a_forwarded_request_has_the_rights_of_its_client(tmp_path: Path) -> Non
             assert await forward(served, WHO, ADMIN) == (refused, None)
             await served.allow(WHO, (DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME))
             assert await forward(served, "User:broker", WHO) == (0, 0)
+
+    asyncio.run(run())
+
+
+def test_a_client_with_a_token_gets_no_token_through_another_broker(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with serving(tmp_path) as served:
+            request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
+            refused = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            assert await forward(served, "User:broker", WHO, request) == (0, 0)
+            assert await forward(served, "User:broker", WHO, request, True) == (0, refused)
+            (token,) = served.node.controller.image.delegation_tokens.values()
+            assert token.requester == WHO
 
     asyncio.run(run())
 

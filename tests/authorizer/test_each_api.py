@@ -39,8 +39,13 @@ ADMIN = "User:admin"
 SETTINGS = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "super.users": f"{ADMIN};User:broker",
-    "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+    "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+    "listener.security.protocol.map": (
+        "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"
+    ),
     "controller.listener.names": "CONTROLLER",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "delegation.token.secret.key": "secret",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }
@@ -60,7 +65,7 @@ class Served:
     ) -> Any:
         """The answer, as the dispatcher would send it."""
         entry = self.dispatchers[on_controller].entries[key]
-        peer = Peer("10.0.0.9", 50_000, "PLAINTEXT", "127.0.0.1", 9092, principal=principal)
+        peer = Peer("10.0.0.9", 50_000, "SASL", "127.0.0.1", 9092, principal=principal)
         context = RequestContext(peer, key, version, 1, "test", 0)
         try:
             answer = entry.handle(context, request)
@@ -186,7 +191,7 @@ def test_all_served_apis_are_in_the_table(tmp_path: Path) -> None:
     rows = {row.key for row in ROWS if not row.is_on_controller}
     assert on_broker == rows | WITHOUT_ERRORS | UNCHECKED
     # What brokers forward is checked by the controller in any case.
-    assert on_controller <= {row.key for row in ROWS} | UNCHECKED
+    assert on_controller <= {row.key for row in ROWS} | WITHOUT_ERRORS | UNCHECKED
 
 
 def test_what_is_invisible(tmp_path: Path) -> None:
@@ -234,6 +239,13 @@ async def _what_is_invisible(path: Path) -> None:
             await served.send(who, 9, 8, groups=[{"group_id": "g", "topics": None}])
         ).groups
         assert [each.name for each in offsets.topics] == ["tt"]
+
+        await served.send(ADMIN, 38, 3, owner_principal_name=None, max_lifetime_ms=-1)
+        assert len((await served.send(ADMIN, 41, 3, owners=None)).tokens) == 1
+        assert (await served.send(who, 41, 3, owners=None)).tokens == []
+        await served.allow(who, (AclOperation.DESCRIBE_TOKENS, AclResourceType.USER, ADMIN))
+        (token,) = (await served.send(who, 41, 3, owners=None)).tokens
+        assert token.principal_name == "admin"
 
         await served.send(ADMIN, 22, 4, transactional_id="x", transaction_timeout_ms=1000)
         assert (await served.send(who, 66, 1)).transaction_states == []

@@ -13,6 +13,7 @@ from tests.cli.conftest import invoke
 
 from odradek.cli import main
 from odradek.config.authorizer import STANDARD_AUTHORIZER
+from odradek.config.jaas import PLAIN_LOGIN_MODULE
 from odradek.testing import Broker
 
 EXAMPLE = re.compile(r"^ *(odradek\b[^|#<>\n]*)(.*)$", re.MULTILINE)
@@ -43,7 +44,17 @@ EXAMPLES = list(dict.fromkeys(examples()))
 
 @pytest.fixture(scope="module")
 def broker():
-    settings = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
+    settings = {
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:ANONYMOUS;User:admin",
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": (
+            f'{PLAIN_LOGIN_MODULE} required user_admin="admin-secret";'
+        ),
+        "delegation.token.secret.key": "secret",
+    }
     with Broker(settings=settings) as broker:
         producer = Producer(
             {
@@ -74,8 +85,40 @@ def run(broker, tmp_path, monkeypatch):
     return run
 
 
+@pytest.fixture
+def run_as_admin(broker, monkeypatch):
+    """Runs a command that needs a client that is authenticated."""
+    (port,) = [each.port for each in broker.node.server.endpoints if each.name == "SASL"]
+    settings = {
+        "SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+        "SASL_MECHANISM": "PLAIN",
+        "SASL_USERNAME": "admin",
+        "SASL_PASSWORD": "admin-secret",
+    }
+
+    def run_as_admin(*words):
+        for name, value in settings.items():
+            monkeypatch.setenv(f"ODRADEK_CLIENT_{name}", value)
+        outcome = invoke(*words, bootstrap=f"127.0.0.1:{port}")
+        assert outcome.code == 0, outcome
+        return outcome
+
+    return run_as_admin
+
+
 def can_be_run(example):
-    return example != "odradek" and not any(word in example for word in NOT_HERE)
+    if example == "odradek" or example.startswith(OF_TOKENS):
+        return False
+    return not any(word in example for word in NOT_HERE)
+
+
+OF_TOKENS = "odradek token"
+
+
+@pytest.mark.parametrize("example", [each for each in EXAMPLES if each.startswith(OF_TOKENS)])
+def test_it_works_with_tokens(run_as_admin, example):
+    token = run_as_admin("token", "create", "--json").json["id"]
+    run_as_admin(*shlex.split(example.replace("TOKEN", token))[1:])
 
 
 @pytest.mark.parametrize("example", [each for each in EXAMPLES if can_be_run(each)])

@@ -22,6 +22,7 @@ SETTINGS = {
     "listener.name.short.plain.connections.max.reauth.ms": "1",
     "listener.name.long.plain.sasl.jaas.config": JAAS,
     "listener.name.long.connections.max.reauth.ms": "600000",
+    "delegation.token.secret.key": "token-secret",
     "connection.failed.authentication.delay.ms": "50",
 }
 

@@ -28,6 +28,12 @@ class Vague(PlainServer):
         return super().evaluate(token)
 
 
+class ByToken(PlainServer):
+    """Authenticates by a token that expires at 5000 ms."""
+
+    token_expires_ms = 5000
+
+
 def authenticator(lifetime_ms=0):
     return Authenticator(
         {"PLAIN": lambda: PlainServer(PASSWORDS), "OTHER": lambda: Other(PASSWORDS)},
@@ -195,3 +201,24 @@ def test_only_a_right_token_completes_and_the_user_never_changes(steps, lifetime
         if was is State.FAILED:
             assert machine.state is State.FAILED
     assert len(users) <= 1
+
+
+@pytest.mark.parametrize(
+    ("lifetime_ms", "now_ms", "expected_ms"), [(0, 0, 5000), (10_000, 0, 5000), (900, 4000, 900)]
+)
+def test_the_session_of_a_token_ends_with_the_token(lifetime_ms, now_ms, expected_ms):
+    machine = Authenticator({"PLAIN": lambda: ByToken(PASSWORDS)}, {"PLAIN": lifetime_ms})
+    machine.handshake("PLAIN", 1, now_ms)
+    assert not machine.is_by_token
+    assert machine.authenticate(RIGHT, now_ms).session_lifetime_ms == expected_ms
+    assert machine.is_by_token
+    assert not machine.is_expired(now_ms + expected_ms)
+    assert machine.is_expired(now_ms + expected_ms + 1)
+    assert machine.may_begin_again(now_ms)
+
+
+def test_the_session_of_an_expired_token_ends_at_once():
+    machine = Authenticator({"PLAIN": lambda: ByToken(PASSWORDS)}, {})
+    machine.handshake("PLAIN", 1, 6000)
+    assert machine.authenticate(RIGHT, 6000).session_lifetime_ms == 0
+    assert machine.is_expired(6001)

@@ -7,6 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.core.metadata.image import ScramCredential
+from odradek.core.sasl.delegation_tokens import (
+    TokenCredential,
+    token_credential,
+    token_hmac,
+    token_password,
+)
 from odradek.core.sasl.mechanism import Rejected
 from odradek.core.sasl.scram import ScramServer
 from odradek.core.sasl.scram_keys import (
@@ -113,6 +119,35 @@ def test_first_messages_that_are_rejected_without_a_reason(first):
     with pytest.raises(Rejected) as rejected:
         exchange.evaluate(first)
     assert rejected.value.message is None
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_delegation_token(name):
+    """The user is the token's owner. The token's id is the name of a user only with `tokenauth`."""
+    mechanism = BY_NAME[name]
+    mac = token_hmac("secret", "the-id")
+    token = TokenCredential(token_credential(mechanism, mac, b"salt"), "bob", 77)
+    users = {"the-id": credential(mechanism, "password")}
+
+    def log_in(user, password, extensions):
+        exchange = ScramServer(mechanism, users.get, "1234", {"the-id": token}.get)
+        client = ScramClient(mechanism.hash_name, user, password, extensions=extensions)
+        client.verify(exchange.evaluate(client.final(exchange.evaluate(client.first()))))
+        return exchange.user, exchange.token_expires_ms
+
+    password = token_password(mac)
+    for extensions in (",tokenauth=true", ",a=b,tokenauth=TRUE", ",tokenauth=no,tokenauth=true"):
+        assert log_in("the-id", password, extensions) == ("bob", 77)
+    for extensions in ("", ",tokenauth=false", ",TOKENAUTH=true"):
+        assert log_in("the-id", "password", extensions) == ("the-id", None)
+    for user, wrong, extensions in (
+        ("the-id", password, ""),
+        ("the-id", "password", ",tokenauth=true"),
+        ("bob", password, ",tokenauth=true"),
+    ):
+        with pytest.raises(Rejected) as rejected:
+            log_in(user, wrong, extensions)
+        assert rejected.value.message is None
 
 
 def test_another_authorization_id_is_rejected_with_a_reason():

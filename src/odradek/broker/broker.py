@@ -19,6 +19,7 @@ from odradek.broker.coordinator.share_groups import ShareGroups
 from odradek.broker.coordinator.share_persister import SharePersister
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.coordinator.verification import Verification
+from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.replication.directory_moves import DirectoryMoves
@@ -45,6 +46,7 @@ class Broker:
     config: BrokerConfig
     """The newest configuration. The object is replaced when a dynamic setting changes."""
     metadata: MetadataCache
+    tokens: DelegationTokens
     controller: ControllerChannel
     topic_creation: TopicCreation
     logs: LogManager

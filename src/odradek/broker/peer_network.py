@@ -106,7 +106,9 @@ class PeerNetwork:
     async def _authenticate(self, transport: Transport, settings: PeerSettings) -> None:
         if settings.mechanism is None:
             return
-        credential = Credential(settings.mechanism, settings.user, settings.password.value)
+        credential = Credential(
+            settings.mechanism, settings.user, settings.password.value, settings.is_token
+        )
         steps = authenticate(credential, self._random_bytes(NONCE_BYTES).hex())
         try:
             request = next(steps)

@@ -31,6 +31,7 @@ COMMANDS = {
         "List, describe and abort transactions.",
     ),
     "user": ("odradek.cli.user:user", "List, add and remove users with a password (SCRAM)."),
+    "token": ("odradek.cli.token:token", "List, create, renew and expire delegation tokens."),
     "acl": ("odradek.cli.acl:acl", "List, add, remove and explain ACLs."),
     "secure": (
         "odradek.cli.secure:secure",

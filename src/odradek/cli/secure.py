@@ -151,6 +151,7 @@ def init(
     files = _Files(directory)
     authority = Authority.create(directory, "Odradek development authority", AUTHORITY_DAYS)
     password = secrets.token_urlsafe(PASSWORD_BYTES)
+    tokens = {"delegation.token.secret.key": secrets.token_urlsafe(PASSWORD_BYTES)}
     common = _here(hosts)
     for node in cluster or [_Node(1, "localhost", port)]:
         names = list(dict.fromkeys((*common, node.host)))
@@ -159,9 +160,9 @@ def init(
         node_password = secrets.token_urlsafe(PASSWORD_BYTES)
         for node in cluster:
             settings = _cluster_settings(files, node, cluster, password, node_password)
-            _write(files.server(node.id), settings)
+            _write(files.server(node.id), {**settings, **tokens})
     else:
-        _write(files.server(None), _single_settings(files, port, password))
+        _write(files.server(None), {**_single_settings(files, port, password), **tokens})
     servers = ",".join(each.address for each in cluster) or f"localhost:{port}"
     _write(files.client, _java_settings(files, servers, password))
     _write(files.librdkafka, _librdkafka_settings(files, servers, password))

@@ -193,12 +193,14 @@ def _credential(settings: Mapping[str, str], protocol: str) -> Credential:
         problem = f"is {mechanism}" if mechanism else "is missing"
         raise ValueError(f"sasl.mechanism {problem}; it must be one of {_list(MECHANISMS)}")
     jaas = settings.get("sasl.jaas.config")
+    is_token = False
     if jaas:
         module = parse_login_module("sasl.jaas.config", jaas)
         expected = PLAIN_LOGIN_MODULE if mechanism == PLAIN else SCRAM_LOGIN_MODULE
         if module.name != expected:
             raise ValueError(f"sasl.jaas.config: the login module of {mechanism} is {expected}")
         user, password = module.options.get("username"), module.options.get("password")
+        is_token = module.is_token and mechanism != PLAIN
     else:
         user, password = settings.get("sasl.username"), settings.get("sasl.password")
     if not user or not password:
@@ -207,7 +209,7 @@ def _credential(settings: Mapping[str, str], protocol: str) -> Credential:
             f"{'password' if user else 'user'}: set sasl.username and sasl.password, or "
             "sasl.jaas.config with username and password"
         )
-    return Credential(mechanism, user, password)
+    return Credential(mechanism, user, password, is_token)
 
 
 def _list(words: tuple[str, ...]) -> str:

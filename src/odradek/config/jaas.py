@@ -2,7 +2,8 @@
 
     org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";
 
-The server's options of PlainLoginModule are `user_NAME="PASSWORD"`. `username` and `password` are
+With `tokenauth="true"`, ScramLoginModule uses a delegation token: `username` is its id, and
+`password` its HMAC in base64. The server's options of PlainLoginModule are `user_NAME="PASSWORD"`. `username` and `password` are
 the credentials of the node itself as a client.
 """
 
@@ -30,6 +31,11 @@ class LoginModule(NamedTuple):
 
     def __repr__(self) -> str:
         return f"LoginModule({self.name})"
+
+    @property
+    def is_token(self) -> bool:
+        """Whether the credentials are those of a delegation token, of ScramLoginModule."""
+        return self.options.get("tokenauth", "").lower() == "true"
 
     @property
     def users(self) -> dict[str, str]:

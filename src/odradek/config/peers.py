@@ -28,6 +28,8 @@ class PeerSettings(NamedTuple):
     """The SASL mechanism; None without SASL."""
     user: str
     password: Secret
+    is_token: bool = False
+    """Whether the user and the password are those of a delegation token."""
 
 
 def peer_settings(
@@ -76,4 +78,5 @@ def peer_settings(
             f"{name}: {expected} with the options username and password is expected, because this "
             "node connects to other nodes with them"
         )
-    return PeerSettings(listener, tls, mechanism, user, Secret(password))
+    is_token = module.is_token and mechanism != PLAIN
+    return PeerSettings(listener, tls, mechanism, user, Secret(password), is_token)

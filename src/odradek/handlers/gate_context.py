@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.config.broker_config import BrokerConfig
 from odradek.env.clock import Clock
@@ -37,4 +38,9 @@ class GateContext(Protocol):
     @property
     def metadata(self) -> MetadataCache:
         """The metadata with the credentials of SCRAM."""
+        ...
+
+    @property
+    def tokens(self) -> DelegationTokens:
+        """The delegation tokens with which clients log in."""
         ...

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 
-from odradek.broker.context import RequestContext
+from odradek.broker.context import ForwardedContext, RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.handlers import (
     k19_create_topics,
@@ -23,6 +23,9 @@ from odradek.handlers import (
     k31_delete_acls,
     k33_alter_configs,
     k37_create_partitions,
+    k38_create_delegation_token,
+    k39_renew_delegation_token,
+    k40_expire_delegation_token,
     k43_elect_leaders,
     k44_incremental_alter_configs,
     k45_alter_partition_reassignments,
@@ -36,6 +39,7 @@ from odradek.handlers import (
     k81_remove_raft_voter,
 )
 from odradek.handlers.authorization import AclOperation, require_cluster
+from odradek.handlers.delegation_tokens import require_secure
 from odradek.handlers.error_answers import error_answer
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode
@@ -57,6 +61,9 @@ FORWARDED = {
         k31_delete_acls,
         k33_alter_configs,
         k37_create_partitions,
+        k38_create_delegation_token,
+        k39_renew_delegation_token,
+        k40_expire_delegation_token,
         k43_elect_leaders,
         k44_incremental_alter_configs,
         k45_alter_partition_reassignments,
@@ -71,6 +78,8 @@ FORWARDED = {
     )
 }
 """The handlers of the requests that brokers forward, by API key."""
+TOKENS = frozenset((38, 39, 40))
+"""The API keys that a client may not use that is authenticated by a delegation token."""
 
 _key_and_version = struct.Struct(">hh").unpack_from
 
@@ -84,13 +93,21 @@ async def handle(
         ApiError: the error of the envelope.
     """
     require_cluster(controller, context, AclOperation.CLUSTER_ACTION)
-    principal = _principal(request.request_principal)
+    principal, is_by_token = _principal(request.request_principal)
     host = _host(request.client_host_address)
     handler, header, message = _request(request.request_data)
     here = context.peer
-    peer = Peer(host, 0, here.listener, here.local_host, here.local_port, principal=principal)
+    peer = Peer(
+        host,
+        0,
+        here.listener,
+        here.local_host,
+        here.local_port,
+        principal=principal,
+        is_token_authenticated=is_by_token,
+    )
     version = header.request_api_version
-    inner = RequestContext(
+    inner = ForwardedContext(
         peer,
         header.request_api_key,
         version,
@@ -99,6 +116,8 @@ async def handle(
         context.received_ms,
     )
     try:
+        if message.API_KEY in TOKENS:
+            require_secure(controller, inner)
         response = await controller.decisions.submit(inner, message)
     except ApiError as error:
         if error.code is ErrorCode.NOT_CONTROLLER:
@@ -112,14 +131,17 @@ async def handle(
     return EnvelopeResponse(response_data=bytes(head) + bytes(response.encode(version)))
 
 
-def _principal(data: bytes | None) -> str:
-    """Return the principal, which has a version of two bytes before it."""
+def _principal(data: bytes | None) -> tuple[str, bool]:
+    """Return the principal, and whether it was authenticated by a delegation token.
+
+    In `data` they have a version of two bytes before them.
+    """
     try:
         (version,) = struct.unpack_from(">h", data or b"")
         principal = DefaultPrincipalData.decode(data or b"", version, 2)
     except (MalformedMessage, struct.error) as error:
         raise ApiError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
-    return f"{principal.type}:{principal.name}"
+    return f"{principal.type}:{principal.name}", principal.token_authenticated
 
 
 def _host(address: bytes) -> str:

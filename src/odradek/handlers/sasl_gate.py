@@ -250,7 +250,7 @@ class SaslGate:
     def _note_user(self, connection: Connection) -> None:
         machine = self._authenticator
         if machine.state is State.COMPLETE:
-            connection.peer.authenticate(f"User:{machine.user}")
+            connection.peer.authenticate(f"User:{machine.user}", is_by_token=machine.is_by_token)
 
     # -- responses ------------------------------------------------------------------------------
 
@@ -314,9 +314,10 @@ def _mechanism(context: GateContext, settings: SaslSettings, name: str) -> MakeM
 
 
 def _scram(context: GateContext, mechanism: ScramMechanism) -> ScramServer:
-    """Return the server's side of SCRAM, with the credentials of the newest metadata."""
+    """Return the server's side of SCRAM, with the credentials and tokens of the newest metadata."""
     return ScramServer(
         mechanism,
         lambda user: context.metadata.image.scram.get((mechanism.number, user)),
         context.random_bytes(NONCE_BYTES).hex(),
+        partial(context.tokens.credential, mechanism),
     )

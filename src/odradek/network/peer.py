@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from odradek.core.authorizer.verdicts import Verdicts
 from odradek.core.quota.clients import ClientMeters
+from odradek.model.principal import ANONYMOUS
 
 NULL_CLIENT_ID: Final = b"\xff\xff"
 
@@ -37,6 +38,7 @@ class Peer:
         "client_id_on_wire",
         "host",
         "is_follower",
+        "is_token_authenticated",
         "listener",
         "local_host",
         "local_port",
@@ -56,7 +58,8 @@ class Peer:
         local_host: str,
         local_port: int,
         connection: Closable | None = None,
-        principal: str = "User:ANONYMOUS",
+        principal: str = ANONYMOUS,
+        is_token_authenticated: bool = False,
     ) -> None:
         self.host = host
         self.port = port
@@ -66,6 +69,8 @@ class Peer:
         """The address that the client connected to."""
         self.local_port = local_port
         self.principal = principal
+        self.is_token_authenticated = is_token_authenticated
+        """Whether the client has proven its principal by a delegation token (KIP-48)."""
         self.client_id: str | None = None
         """The client id of the current request. Most clients never change it."""
         self.client_id_on_wire = NULL_CLIENT_ID
@@ -106,9 +111,13 @@ class Peer:
         self.software_name = name
         self.software_version = version
 
-    def authenticate(self, principal: str) -> None:
-        """Set the principal, because the client has proven that it is this principal."""
+    def authenticate(self, principal: str, *, is_by_token: bool = False) -> None:
+        """Set the principal, because the client has proven that it is this principal.
+
+        `is_by_token` says whether it has proven it by a delegation token.
+        """
         self.principal = principal
+        self.is_token_authenticated = is_by_token
         self.meters = None
 
     def close(self) -> None:

@@ -95,6 +95,7 @@ class BrokerRole:
             random_bytes=random_bytes,
             config=config,
             metadata=metadata.cache,
+            tokens=metadata.tokens,
             controller=channels.requests,
             logs=storage.logs,
             replicas=replicas,
@@ -112,7 +113,6 @@ class BrokerRole:
         )
         dispatcher = Dispatcher(broker_table(broker), clock, inject)
         self.service = Service(config, dispatcher, endpoints, replicas.run_woken, broker)
-        self._moves = self._new_moves(broker)
         self._install_publishers(coordinators, SettingsPublisher(broker, dynamic, topic_configs))
 
     def use_quotas(self, quotas: QuotaManagers) -> None:
@@ -145,6 +145,7 @@ class BrokerRole:
     def _install_publishers(self, coordinators: Coordinators, settings: SettingsPublisher) -> None:
         """Install the publishers. The coordinators get each metadata change before the replicas."""
         self._settings = settings
+        self._moves = self._new_moves(self.broker)
         settings.listen(self.service.update_config)
         settings.listen(self.replication.throttles.update_config)
         settings.listen(self._moves.update_config)

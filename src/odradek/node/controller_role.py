@@ -12,6 +12,7 @@ from odradek.broker.controller.controller import Controller
 from odradek.broker.controller.member_channel import MemberControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.controller.registration import ControllerRegistration
+from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.metadata.loader import MetadataLoader
@@ -41,6 +42,7 @@ class _GateParts:
     loop: asyncio.AbstractEventLoop
     random_bytes: RandomBytes
     metadata: MetadataCache
+    tokens: DelegationTokens
 
     def update_config(self, config: BrokerConfig) -> None:
         self.config = config
@@ -65,7 +67,12 @@ class ControllerRole:
         self._config = config
         self._clock = clock
         self._gate_parts = _GateParts(
-            config, clock, asyncio.get_running_loop(), random_bytes, metadata.cache
+            config,
+            clock,
+            asyncio.get_running_loop(),
+            random_bytes,
+            metadata.cache,
+            metadata.tokens,
         )
         self.service: Service | None = None
         self.elections = Elections()
@@ -87,6 +94,7 @@ class ControllerRole:
             decisions=self.controller,
             quorum=QuorumRequests(metadata.raft, identity.cluster_id),
             metadata=metadata.cache,
+            tokens=metadata.tokens,
             dynamic=DynamicConfig(config),
             supported_features=SUPPORTED_FEATURES,
             kraft_version=lambda: metadata.raft.settings.kraft_version,

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.metadata.publisher import Publishers
@@ -75,6 +76,7 @@ class NodeMetadata:
         self.loader = MetadataLoader(self.publishers, lambda: self.raft.high_watermark)
         self._snapshots = SnapshotGenerator(config, self.raft, self.loader)
         self.cache = MetadataCache()
+        self.tokens = DelegationTokens(config.token_secret, clock, random_bytes)
         self.raft.register(self.loader)
         self.raft.register(self._snapshots)
 

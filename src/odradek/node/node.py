@@ -182,6 +182,7 @@ class Node:
         if self._authorizer is not None:
             metadata.loader.install(self._authorizer)
         metadata.loader.install(self._quotas)
+        metadata.loader.install(metadata.tokens)
         metadata.loader.install(metadata.cache)
         if not self.config.is_broker:
             self._serve_metrics(executor)

@@ -38,6 +38,9 @@ DEVIATIONS = {
     "DescribeUserScramCredentials 0 on a controller: *": (
         "controllers of Apache Kafka advertise the API, and fail"
     ),
+    "DescribeDelegationToken ? on a controller: *": (
+        "controllers of Apache Kafka advertise the API, and fail"
+    ),
     "UpdateRaftVoter 0 on a controller: of another cluster: right": (
         "Odradek does not name the leader to nodes of other clusters"
     ),
@@ -51,6 +54,8 @@ MASKED = frozenset(
         *("total_bytes", "usable_bytes", "partition_size", "transaction_start_time_ms"),
         *("client_instance_id", "subscription_id", "replica_directory_id", "metadata_offset"),
         *("finalized_features_epoch", "last_timestamp"),
+        *("token_id", "hmac", "issue_timestamp", "expiry_timestamp", "max_timestamp"),
+        *("issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms"),
     )
 )
 """If such a field has not its default value, the value is not compared."""

@@ -28,6 +28,7 @@ from tests.authorizer.matrix.rights import (
     topics,
 )
 from tests.authorizer.matrix.rule_requests import TOPICS_OF_RULES
+from tests.authorizer.matrix.token_requests import FOREIGN, OWNER, RENEWABLE
 from tests.authorizer.matrix.topic_requests import batch
 
 from odradek.config.authorizer import STANDARD_AUTHORIZER
@@ -79,6 +80,7 @@ SETTINGS = {
     "group.share.max.session.timeout.ms": str(SESSION_MS),
     "group.share.session.timeout.ms": str(SESSION_MS),
     "log.retention.ms": "-1",
+    "delegation.token.secret.key": "secret",
 }
 
 
@@ -237,6 +239,7 @@ class Stage:
         self._create_share_groups()
         self._create_transactions()
         self._create_others()
+        self._create_tokens()
         acls = self._users.acls()
         for at in range(0, len(acls), 500):
             self.ask("CreateAcls", 3, creations=acls[at : at + 500])
@@ -356,6 +359,28 @@ class Stage:
         interval = [{"name": "interval.ms", "config_operation": 0, "value": "60000"}]
         resource = {"resource_type": 16, "resource_name": "m", "configs": interval}
         self.ask("IncrementalAlterConfigs", 1, resources=[resource])
+
+    def _create_tokens(self) -> None:
+        """Create the tokens of another user. They may be requested only after a login."""
+        without_rights = self._users.names[frozenset()]
+        renewers = [{"principal_type": "User", "principal_name": without_rights}]
+        with _log_in(self._ports.client, NODE) as connection:
+            for name in (FOREIGN, *RENEWABLE):
+                fields = {
+                    "owner_principal_type": "User",
+                    "owner_principal_name": OWNER,
+                    "renewers": [] if name == FOREIGN else renewers,
+                    "max_lifetime_ms": -1,
+                }
+                asked = self._message("CreateDelegationToken", fields)
+                answer = _call(connection, "CreateDelegationToken", 3, asked)
+                assert answer.error_code == 0
+                self.known[f"hmac {name}"] = answer.hmac
+            asked = self._message("DescribeDelegationToken", {"owners": None})
+            for _ in _attempts():
+                answer = _call(connection, "DescribeDelegationToken", 3, asked)
+                if len(answer.tokens) == 1 + len(RENEWABLE):
+                    break
 
     def wait_for_topics(self, created: Sequence[str], deleted: Sequence[str]) -> None:
         """Wait until the broker knows of created and deleted topics."""

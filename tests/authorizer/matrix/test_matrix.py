@@ -20,6 +20,7 @@ from tests.authorizer.matrix.request import Request
 from tests.authorizer.matrix.rights import Rights, Users, variants
 from tests.authorizer.matrix.rule_requests import RULES, rule_requests
 from tests.authorizer.matrix.stage import READY, Stage, apache_kafka, odradek
+from tests.authorizer.matrix.token_requests import TOKEN_REQUESTS
 from tests.authorizer.matrix.topic_requests import CHANGES_OF_TOPICS, TOPIC_REQUESTS
 
 from odradek.node.serving import handlers
@@ -43,7 +44,7 @@ def cases() -> dict[str, tuple[Request, Rights]]:
     for name, rules in RULES.items():
         for request in rule_requests(name):
             add(request, "rules", frozenset(rules))
-    for request in (*GROUP_REQUESTS, *CLUSTER_REQUESTS, *CHANGES_OF_TOPICS):
+    for request in (*GROUP_REQUESTS, *CLUSTER_REQUESTS, *TOKEN_REQUESTS, *CHANGES_OF_TOPICS):
         for name, rights in variants(request.needs):
             add(request, name, rights)
     return found

@@ -18,16 +18,19 @@ from typing import Any
 from odradek.broker.authorizer import CLUSTER, GROUP, TOPIC, Authorizer
 from odradek.broker.context import RequestContext
 from odradek.config.broker_config import BrokerConfig
+from odradek.core.controller.delegation_tokens import owner_of
 from odradek.core.metadata.image import MetadataImage
-from odradek.model.acl import CLUSTER_NAME, AclOperation
+from odradek.model.acl import CLUSTER_NAME, AclOperation, AclResourceType
 from odradek.model.config_resource import ResourceType
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.principal import Principal
 from odradek.model.topic_name import METADATA_TOPIC
 from odradek.model.uuids import ZERO
 from odradek.wire.generated import (
     alter_configs_response,
     incremental_alter_configs_response,
 )
+from odradek.wire.generated.create_delegation_token_request import CreateDelegationTokenRequest
 from odradek.wire.generated.create_partitions_request import CreatePartitionsRequest
 from odradek.wire.generated.create_partitions_response import (
     CreatePartitionsResponse,
@@ -88,7 +91,8 @@ class Guard:
         """Check a request.
 
         Raises:
-            ApiError: CLUSTER_AUTHORIZATION_FAILED: the whole request is refused.
+            ApiError: CLUSTER_AUTHORIZATION_FAILED, DELEGATION_TOKEN_AUTHORIZATION_FAILED: the whole
+                request is refused.
         """
         check = _BY_RESOURCE.get(request.API_KEY)
         if check is not None:
@@ -238,6 +242,24 @@ class Guard:
         ]
         return allowed, complete
 
+    def create_delegation_token(self, request: CreateDelegationTokenRequest) -> _Checked:
+        """Check CREATE_TOKENS on the owner, if that is not the client itself.
+
+        Raises:
+            ApiError: DELEGATION_TOKEN_AUTHORIZATION_FAILED.
+        """
+        owner = str(owner_of(request, Principal.parse(self._context.principal)))
+        operation, kind = AclOperation.CREATE_TOKENS, AclResourceType.USER
+        if owner != self._context.principal and not self._authorizer.permits(
+            self._context, operation, kind, owner
+        ):
+            raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+        return request, _nothing
+
+    def owned_token(self, request: Any) -> _Checked:
+        """Check nothing: the decision allows only the owner and the renewers of the token."""
+        return request, _nothing
+
     def config_error(self, kind: int, name: str) -> ErrorCode | None:
         """Return why the client may not alter a resource's settings; None if it may."""
         operation = AclOperation.ALTER_CONFIGS
@@ -261,6 +283,9 @@ _BY_RESOURCE: dict[int, Callable[[Guard, Any], _Checked]] = {
     20: Guard.delete_topics,
     33: Guard.alter_configs,
     37: Guard.create_partitions,
+    38: Guard.create_delegation_token,
+    39: Guard.owned_token,
+    40: Guard.owned_token,
     44: Guard.alter_configs,
 }
 """The checks of requests that name resources, by API key."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from odradek.broker.authorizer import Authorizer
 from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.raft.quorum_requests import QuorumRequests
@@ -22,6 +23,7 @@ class Controller:
     decisions: QuorumController
     quorum: QuorumRequests
     metadata: MetadataCache
+    tokens: DelegationTokens
     dynamic: DynamicConfig
     supported_features: Mapping[str, tuple[int, int]]
     """The lowest and the highest level of each feature that this software supports."""

@@ -202,7 +202,9 @@ class RemoteControllerChannel:
         )
         head = bytes(header.encode(api.request_header_version(version)))
         kind, _, name = context.principal.partition(":")
-        principal = DefaultPrincipalData(type=kind, name=name).encode(PRINCIPAL_VERSION)
+        principal = DefaultPrincipalData(
+            type=kind, name=name, token_authenticated=context.peer.is_token_authenticated
+        ).encode(PRINCIPAL_VERSION)
         envelope = EnvelopeRequest(
             request_data=head + bytes(request.encode(version)),
             request_principal=_short(PRINCIPAL_VERSION) + bytes(principal),

@@ -116,8 +116,10 @@ sasl.kerberos.min.time.before.relogin  long  = 60000  medium  per-broker
     Minimum time between two Kerberos logins.
 sasl.kerberos.principal.to.local.rules  list  = DEFAULT  distinct  medium  per-broker
     Rules that map a Kerberos name to a principal.
+
+[honoured]
 delegation.token.secret.key  password  medium
-    Secret that signs delegation tokens.
+    Secret that signs delegation tokens. All nodes need the same one. Without it there are no delegation tokens.
 delegation.token.max.lifetime.ms  long  = 604800000  >=1  medium
     Maximum lifetime of a delegation token.
 delegation.token.expiry.time.ms  long  = 86400000  >=1  medium

@@ -25,8 +25,6 @@ from odradek.wire.generated.renew_delegation_token_request import RenewDelegatio
 from odradek.wire.generated.renew_delegation_token_response import RenewDelegationTokenResponse
 from odradek.wire.primitives import Message
 
-REQUESTER_VERSION_MIN = 3
-"""First version of CreateDelegationToken whose response has the requester (KIP-373)."""
 REMOVALS_MAX = 1000
 """Maximum number of tokens that one `sweep` removes, as in Apache Kafka."""
 TIMESTAMP_MAX = 2**63 - 1
@@ -45,7 +43,7 @@ def create_delegation_token(
     """Create a token for the requester, or for the owner that the request names."""
     requester = Principal.parse(state.requester)
     owner = owner_of(request, requester)
-    response = create_response(owner, requester, version)
+    response = create_response(owner, requester)
     error = _refusal(state)
     if error is None and any(each.principal_type != USER_TYPE for each in request.renewers):
         error = ErrorCode.INVALID_PRINCIPAL_TYPE
@@ -80,15 +78,14 @@ def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Pri
     return Principal(request.owner_principal_type or "", request.owner_principal_name)
 
 
-def create_response(
-    owner: Principal, requester: Principal, version: int
-) -> CreateDelegationTokenResponse:
+def create_response(owner: Principal, requester: Principal) -> CreateDelegationTokenResponse:
     """Return a response without a token."""
-    response = CreateDelegationTokenResponse(principal_type=owner.type, principal_name=owner.name)
-    if version >= REQUESTER_VERSION_MIN:
-        response.token_requester_principal_type = requester.type
-        response.token_requester_principal_name = requester.name
-    return response
+    return CreateDelegationTokenResponse(
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+    )
 
 
 def renew_delegation_token(

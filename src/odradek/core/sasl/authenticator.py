@@ -9,10 +9,11 @@
 The tokens are in SaslAuthenticate requests. After version 0 of SaslHandshake the tokens are sent
 without a request around them (`are_tokens_raw`).
 
-If connections.max.reauth.ms is set, the session of a connection expires after this time. The client
-must re-authenticate before that (KIP-368), with the same mechanism and the same user. It may start
-a re-authentication at most once a second. The caller closes a connection whose session
-`is_expired`.
+If connections.max.reauth.ms is set, the session of a connection expires after this time. If the
+client is authenticated by a delegation token, the session expires at the latest when the token
+does. The client must re-authenticate before that (KIP-368), with the same mechanism and the same
+user. It may start a re-authentication at most once a second. The caller closes a connection whose
+session `is_expired`.
 
 A method that raises `Rejected` or `UnexpectedRequest` has changed the state to FAILED. After
 `Rejected` the caller waits for `connection.failed.authentication.delay.ms`, sends the response if
@@ -80,6 +81,8 @@ class Authenticator:
         self.are_tokens_raw = False
         self.user: str | None = None
         """The name of the authenticated user."""
+        self.is_by_token = False
+        """Whether the user is authenticated by a delegation token (KIP-48)."""
         self.expires_ms: int | None = None
         """When the session expires; None if it does not, or if it has not begun."""
 
@@ -172,10 +175,19 @@ class Authenticator:
                 f"User.{self.user}: User.{mechanism.user}"
             )
         self.user, self._wanted = mechanism.user, mechanism.name
-        lifetime_ms = max(0, self._session_lifetimes_ms.get(mechanism.name, 0))
-        self.expires_ms = now_ms + lifetime_ms if lifetime_ms else None
+        self.is_by_token = mechanism.token_expires_ms is not None
+        lifetime_ms = self._lifetime_ms(mechanism, now_ms)
+        self.expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms
         self.state = State.COMPLETE
-        return Answer(answer, lifetime_ms)
+        return Answer(answer, lifetime_ms or 0)
+
+    def _lifetime_ms(self, mechanism: Mechanism, now_ms: int) -> int | None:
+        """Return the lifetime of the session that begins; None if it does not expire."""
+        lifetime_ms = self._session_lifetimes_ms.get(mechanism.name, 0)
+        limits = [lifetime_ms] if lifetime_ms > 0 else []
+        if mechanism.token_expires_ms is not None:
+            limits.append(max(0, mechanism.token_expires_ms - now_ms))
+        return min(limits, default=None)
 
     def _failure(self, mechanism: str) -> str:
         kind = "authentication" if self.user is None else "re-authentication"

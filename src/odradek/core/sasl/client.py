@@ -46,11 +46,16 @@ _SERVER_FIRST = re.compile(
 
 
 class Credential(NamedTuple):
-    """A user's name and password, and the mechanism that sends or proves the password."""
+    """A user's name and password, and the mechanism that sends or proves the password.
+
+    The mechanism of a token is one of SCRAM.
+    """
 
     mechanism: str
     user: str
     password: str
+    is_token: bool = False
+    """Whether `user` is the id of a delegation token, and `password` its HMAC in base64."""
 
     def __repr__(self) -> str:
         return f"Credential({self.mechanism}, {self.user})"
@@ -124,7 +129,8 @@ def _plain(credential: Credential) -> Exchange:
 
 def _scram(mechanism: ScramMechanism, credential: Credential, nonce: str) -> Exchange:
     user = credential.user.replace("=", "=3D").replace(",", "=2C")
-    first = f"n={user},r={nonce}"
+    extensions = ",tokenauth=true" if credential.is_token else ""  # KIP-48
+    first = f"n={user},r={nonce}{extensions}"
     challenge = (yield f"n,,{first}".encode()).decode("utf-8", "replace")
     found = _SERVER_FIRST.fullmatch(challenge)
     if found is None or not found["nonce"].startswith(nonce) or found["nonce"] == nonce:

@@ -9,11 +9,22 @@ from __future__ import annotations
 
 import base64
 import hmac
+from typing import NamedTuple
 
 from odradek.core.metadata.image import ScramCredential
 from odradek.core.sasl.scram_keys import ITERATIONS_MIN, ScramMechanism, keys_of, salted_password
 
 SALT_BYTES = 20
+
+
+class TokenCredential(NamedTuple):
+    """The credential of a token, and what the server notes about a client that logs in with it."""
+
+    credential: ScramCredential
+    owner: str
+    """The name of the token's owner, which becomes the user."""
+    expires_ms: int
+    """When the token expires, as monotonic time."""
 
 
 def token_hmac(secret: str, token_id: str) -> bytes:

@@ -26,6 +26,8 @@ class Mechanism(Protocol):
     """The name of the mechanism, for example SCRAM-SHA-256."""
     user: str | None
     """The name of the authenticated user; None until the authentication is complete."""
+    token_expires_ms: int | None
+    """When the delegation token expires by which the user is authenticated; None without one."""
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the server's token that follows the client's token.

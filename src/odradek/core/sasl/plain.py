@@ -20,6 +20,7 @@ class PlainServer:
     """The server's side of one authentication. `passwords` has the passwords by user name."""
 
     name = PLAIN
+    token_expires_ms: int | None = None
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

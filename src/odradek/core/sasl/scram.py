@@ -14,8 +14,10 @@ server's signature the client verifies that the server has the credential.
 
 The accepted messages are those of Kafka's ScramMessages: no channel binding (`n`), and an optional
 authorization id that is equal to the user name. Unknown extensions are ignored. Unlike Kafka, a
-mandatory extension (`m=`) is rejected, as the RFC requires. The extension `tokenauth` is the login
-with a delegation token (KIP-48). It is rejected, because there are no delegation tokens.
+mandatory extension (`m=`) is rejected, as the RFC requires.
+
+With the extension `tokenauth=true` the client logs in with a delegation token (KIP-48). The user
+name is the id of the token. The authenticated user is the owner of the token.
 """
 
 from __future__ import annotations
@@ -27,11 +29,14 @@ import re
 from collections.abc import Callable
 
 from odradek.core.metadata.image import ScramCredential
+from odradek.core.sasl.delegation_tokens import TokenCredential
 from odradek.core.sasl.mechanism import Rejected
 from odradek.core.sasl.scram_keys import ITERATIONS_MIN, ScramMechanism, digest, signature
 
 FindCredential = Callable[[str], ScramCredential | None]
 """Returns the credential of a user for the mechanism; None if there is none."""
+FindToken = Callable[[str], TokenCredential | None]
+"""Returns the credential of a delegation token by its id; None if there is no such token."""
 
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -50,13 +55,19 @@ class ScramServer:
     """The server's side of one authentication."""
 
     def __init__(
-        self, mechanism: ScramMechanism, find_credential: FindCredential, nonce: str
+        self,
+        mechanism: ScramMechanism,
+        find_credential: FindCredential,
+        nonce: str,
+        find_token: FindToken = lambda token_id: None,
     ) -> None:
         """`nonce` is the server's part of the nonce: random printable characters, no comma."""
         self.name = mechanism.name
         self.user: str | None = None
+        self.token_expires_ms: int | None = None
         self._mechanism = mechanism
         self._find_credential = find_credential
+        self._find_token = find_token
         self._nonce = nonce
         self._claimed_user = ""
         self._credential: ScramCredential | None = None
@@ -74,13 +85,17 @@ class ScramServer:
 
     def _begin(self, message: str) -> str:
         found = _CLIENT_FIRST.fullmatch(message)
-        if found is None or _wants_token(found["extensions"]):
+        if found is None:
             raise Rejected
-        user = _unescape(found["user"])
-        credential = self._find_credential(user)
+        name = _unescape(found["user"])
+        if _is_token(found["extensions"]):
+            credential = self._begin_with_token(name)
+        else:
+            credential = self._find_credential(name)
+            self._claimed_user = name
         if credential is None:
             raise Rejected
-        if found["id"] is not None and found["id"] != user:
+        if found["id"] is not None and found["id"] != name:
             raise Rejected(
                 "Authentication failed: Client requested an authorization id that is different "
                 "from username"
@@ -90,9 +105,17 @@ class ScramServer:
         self._nonce = found["nonce"] + self._nonce
         salt = base64.b64encode(credential.salt).decode()
         answer = f"r={self._nonce},s={salt},i={credential.iterations}"
-        self._claimed_user, self._credential = user, credential
+        self._credential = credential
         self._first_messages = f"{found['bare']},{answer}"
         return answer
+
+    def _begin_with_token(self, token_id: str) -> ScramCredential | None:
+        """Note the owner of a token, and return its credential; None if it does not exist."""
+        token = self._find_token(token_id)
+        if token is None:
+            return None
+        self._claimed_user, self.token_expires_ms = token.owner, token.expires_ms
+        return token.credential
 
     def _finish(self, message: str, credential: ScramCredential) -> str:
         found = _CLIENT_FINAL.fullmatch(message)
@@ -114,8 +137,10 @@ class ScramServer:
         return f"v={base64.b64encode(server_signature).decode()}"
 
 
-def _wants_token(extensions: str) -> bool:
-    return "tokenauth=true" in extensions.lower().split(",")
+def _is_token(extensions: str) -> bool:
+    """Return whether the extensions say that the user name is the id of a token."""
+    values = dict(each.split("=", 1) for each in extensions.split(",") if each)
+    return values.get("tokenauth", "").lower() == "true"
 
 
 def _unescape(name: str) -> str:
