@@ -204,6 +204,7 @@ class BrokerConfig(View):
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int
 
+    delegation_token_secret_key: Secret | None
     delegation_token_max_lifetime_ms: int
     delegation_token_expiry_time_ms: int
     delegation_token_expiry_check_interval_ms: int
@@ -346,8 +347,8 @@ class BrokerConfig(View):
     @property
     def token_secret(self) -> str:
         """`delegation.token.secret.key`. If it is empty, delegation tokens are disabled."""
-        secret = self.layers.value("delegation.token.secret.key")
-        return secret.value if isinstance(secret, Secret) else ""
+        secret = self.delegation_token_secret_key
+        return "" if secret is None else secret.value
 
     @property
     def is_broker(self) -> bool:
