@@ -56,7 +56,7 @@ class Controller:
     def fail_over(self):
         """Make another controller active, with the records so far."""
         self.epoch += 1
-        secret = self.config.token_secret
+        secret = self.config.delegation_token_secret_key
         self.machine = ControllerMachine(
             self.committed.copy(),
             Intervals(9_000, 300_000, 300_000, 500, TOKEN_CHECK_MS if secret else None),

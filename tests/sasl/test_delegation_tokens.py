@@ -3,6 +3,7 @@
 import pytest
 from tests.cli.conftest import invoke
 
+from odradek.config.checks import Secret
 from odradek.core.sasl.delegation_tokens import token_hmac, token_password
 from odradek.model.errors import ErrorCode
 from odradek.wire.api import BY_KEY
@@ -91,7 +92,7 @@ def bob(ports):
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_client_logs_in_with_a_token(broker, ports, alice, mechanism):
     created = alice.create("bob")
-    assert created.hmac == token_hmac("token-secret", created.token_id)
+    assert created.hmac == token_hmac(Secret("token-secret"), created.token_id)
     for _ in range(2):  # the second one finds the credential
         with TokenClient(ports["CLIENT"]) as other:
             answer = other.log_in_with(created.token_id, created.hmac, mechanism)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odradek.config.checks import Secret
 from odradek.core.metadata.image import ScramCredential
 from odradek.core.sasl.delegation_tokens import (
     TokenCredential,
@@ -125,7 +126,7 @@ def test_first_messages_that_are_rejected_without_a_reason(first):
 def test_a_delegation_token(name):
     """The user is the token's owner. The token's id is the name of a user only with `tokenauth`."""
     mechanism = BY_NAME[name]
-    mac = token_hmac("secret", "the-id")
+    mac = token_hmac(Secret("secret"), "the-id")
     token = TokenCredential(token_credential(mechanism, mac, b"salt"), "bob", 77)
     users = {"the-id": credential(mechanism, "password")}
 

@@ -7,6 +7,7 @@ removed. (Apache Kafka computes the credentials of all tokens when it learns of 
 
 from __future__ import annotations
 
+from odradek.config.checks import Secret
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage, ScramCredential
 from odradek.core.sasl.delegation_tokens import (
@@ -24,7 +25,7 @@ from odradek.model.principal import Principal
 class DelegationTokens:
     """A `Publisher` that finds tokens. Use it only on the event loop's thread."""
 
-    def __init__(self, secret: str, clock: Clock, random_bytes: RandomBytes) -> None:
+    def __init__(self, secret: Secret | None, clock: Clock, random_bytes: RandomBytes) -> None:
         """`secret` is `delegation.token.secret.key`. Without it no client logs in with a token."""
         self._secret = secret
         self._clock = clock
@@ -36,11 +37,11 @@ class DelegationTokens:
     @property
     def is_enabled(self) -> bool:
         """Whether there is a secret key."""
-        return self._secret != ""
+        return bool(self._secret)
 
     def hmac(self, token_id: str) -> bytes:
         """Return the HMAC of a token."""
-        assert self.is_enabled
+        assert self._secret, "tokens are enabled"
         return token_hmac(self._secret, token_id)
 
     def credential(self, mechanism: ScramMechanism, token_id: str) -> TokenCredential | None:

@@ -345,12 +345,6 @@ class BrokerConfig(View):
         )
 
     @property
-    def token_secret(self) -> str:
-        """`delegation.token.secret.key`. If it is empty, delegation tokens are disabled."""
-        secret = self.delegation_token_secret_key
-        return "" if secret is None else secret.value
-
-    @property
     def is_broker(self) -> bool:
         """Whether this node serves clients."""
         return BROKER in self.process_roles

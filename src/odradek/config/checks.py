@@ -38,6 +38,10 @@ class Secret:
     def __init__(self, value: str) -> None:
         self.value = value
 
+    def __bool__(self) -> bool:
+        """Whether there is a value."""
+        return self.value != ""
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and other.value == self.value
 

@@ -76,7 +76,7 @@ class NodeMetadata:
         self.loader = MetadataLoader(self.publishers, lambda: self.raft.high_watermark)
         self._snapshots = SnapshotGenerator(config, self.raft, self.loader)
         self.cache = MetadataCache()
-        self.tokens = DelegationTokens(config.token_secret, clock, random_bytes)
+        self.tokens = DelegationTokens(config.delegation_token_secret_key, clock, random_bytes)
         self.raft.register(self.loader)
         self.raft.register(self._snapshots)
 

@@ -157,7 +157,7 @@ class QuorumController:
             cluster_id=self._cluster_id,
             random_bytes=self._random_bytes,
             supported_features=self._supported_features,
-            token_secret=config.token_secret,
+            token_secret=config.delegation_token_secret_key,
         )
         self._epoch = epoch
         if machine.image.features.metadata_version == 0:
@@ -391,7 +391,7 @@ def _intervals(config: BrokerConfig) -> Intervals:
         unclean_election_ms=config.unclean_leader_election_interval_ms,
         idle_ms=config.metadata_max_idle_interval_ms or None,
         token_check_ms=config.delegation_token_expiry_check_interval_ms
-        if config.token_secret
+        if config.delegation_token_secret_key
         else None,
     )
 

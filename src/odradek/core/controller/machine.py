@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from odradek.config.broker_config import BrokerConfig
+from odradek.config.checks import Secret
 from odradek.core.controller.acl_ids import AclIds
 from odradek.core.controller.decisions import DECISIONS
 from odradek.core.controller.heartbeats import BrokerHeartbeats
@@ -83,12 +84,11 @@ class ControllerMachine:
         cluster_id: str,
         random_bytes: RandomBytes,
         supported_features: Mapping[str, tuple[int, int]],
-        token_secret: str = "",
+        token_secret: Secret | None = None,
     ) -> None:
         """Begin with the committed metadata. This object owns `committed`.
 
-        `token_secret` is `delegation.token.secret.key`. If it is empty, delegation tokens are
-        disabled.
+        `token_secret` is `delegation.token.secret.key`. Without it, delegation tokens are disabled.
         """
         image = committed.image
         self._loader = committed

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from odradek.config.checks import Secret
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import DelegationToken
 from odradek.core.sasl.delegation_tokens import token_hmac
@@ -16,10 +17,10 @@ from odradek.core.sasl.delegation_tokens import token_hmac
 class TokenIds:
     """The ids of the tokens of an image. Without a secret key the index is empty."""
 
-    def __init__(self, secret: str, tokens: Mapping[str, DelegationToken]) -> None:
+    def __init__(self, secret: Secret | None, tokens: Mapping[str, DelegationToken]) -> None:
         """Begin with the tokens of an image.
 
-        `secret` is `delegation.token.secret.key`. If it is empty, delegation tokens are disabled.
+        `secret` is `delegation.token.secret.key`. Without it, delegation tokens are disabled.
         """
         self._secret = secret
         self._by_hmac: dict[bytes, str] = {}
@@ -29,11 +30,11 @@ class TokenIds:
     @property
     def is_enabled(self) -> bool:
         """Whether there is a secret key."""
-        return self._secret != ""
+        return bool(self._secret)
 
     def hmac(self, token_id: str) -> bytes:
         """Return the HMAC of a token."""
-        assert self.is_enabled
+        assert self._secret, "tokens are enabled"
         return token_hmac(self._secret, token_id)
 
     def of(self, hmac: bytes) -> str | None:

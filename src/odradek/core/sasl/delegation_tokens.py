@@ -11,6 +11,7 @@ import base64
 import hmac
 from typing import NamedTuple
 
+from odradek.config.checks import Secret
 from odradek.core.metadata.image import ScramCredential
 from odradek.core.sasl.scram_keys import ITERATIONS_MIN, ScramMechanism, keys_of, salted_password
 
@@ -27,9 +28,9 @@ class TokenCredential(NamedTuple):
     """When the token expires, as monotonic time."""
 
 
-def token_hmac(secret: str, token_id: str) -> bytes:
+def token_hmac(secret: Secret, token_id: str) -> bytes:
     """Return the HMAC of a token (HMAC-SHA-512)."""
-    return hmac.digest(secret.encode(), token_id.encode(), "sha512")
+    return hmac.digest(secret.value.encode(), token_id.encode(), "sha512")
 
 
 def token_password(mac: bytes) -> str:
