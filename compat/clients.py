@@ -103,6 +103,7 @@ CLIENTS = (
     Client("kafka-python", _python("kafka_python_driver")),
     Client("franz-go", _go),
     Client("kafkajs", _node),
+    Client("odradek", _python("odradek_driver")),
 )
 
 TOOLS = "java-tools"

@@ -13,8 +13,8 @@ from compat.lab.dialogue import Dialogue, Unsupported
 from compat.lab.toolchain import ROOT
 
 VALUE_SHOWN_MAX = 4096
-SHARE_CLIENT = "java"
-"""The client whose driver has the verbs of share groups."""
+SHARE_CLIENTS = ("java", "odradek")
+"""The clients whose drivers have the verbs of share groups."""
 Header = tuple[str, bytes | None]
 
 
@@ -300,7 +300,7 @@ class Driver:
         self._share("share_leave", member=member)
 
     def _share(self, verb: str, **arguments: Any) -> dict[str, Any]:
-        if self.name != SHARE_CLIENT:
+        if self.name not in SHARE_CLIENTS:
             raise Unsupported(f"the driver of {self.name} has no share consumer")
         return self._ask(verb, **arguments)
 

@@ -88,6 +88,26 @@ def lock_ends(stage: Stage) -> None:
     group.leave("one")
 
 
+@scenario("share group member dies")
+def member_dies(stage: Stage) -> None:
+    """The records of a member that is killed go to another member, before their locks end."""
+    group = _Group(stage, stage.topic())
+    stage.driver.produce(group.topic, _values(3))
+    doomed = stage.another_driver()
+    doomed.share_join("doomed", group.name, [group.topic], EXPLICIT)
+    found: list[SharedRecord] = []
+    deadline = time.monotonic() + POLLING_SECONDS
+    while not found and time.monotonic() < deadline:
+        found = doomed.share_poll("doomed")
+    equal(_deliveries(found), [(n, 1) for n in range(3)], "the records of the first member")
+    equal(doomed.share_acknowledge("doomed", {1: "ACCEPT"}), [], "errors of acknowledgements")
+    stage.crash(doomed)
+    group.join("one", EXPLICIT)
+    equal(_deliveries(group.poll("one", 2)), [(0, 2), (2, 2)], "what the first member has left")
+    group.acknowledge("one", {0: "ACCEPT", 2: "ACCEPT"})
+    group.leave("one")
+
+
 @scenario("share group delivery limit")
 def delivery_limit(stage: Stage) -> None:
     """A record is delivered as often as its group allows, then never again."""
