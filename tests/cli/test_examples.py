@@ -22,6 +22,7 @@ NOT_HERE = (
     "--command-config", "$PWD",
     "--follow", "transaction abort", " log ", "cluster start",
     "simulate", "cluster add-broker", "cluster drain", "cluster remove",
+    "queue work",
 )  # fmt: skip
 TOPICS = ("flights", "orders", "users", "greetings", "a", "b")
 RECORDS = 1300
@@ -81,6 +82,7 @@ def run(broker, tmp_path, monkeypatch):
     created = run("topic", "create", *TOPICS, "-p", 6, "--if-not-exists").out
     if "flights" in created:
         run("produce", "flights", *range(RECORDS), "-p", 0)
+    run("queue", "reset", "workers", "--topic", "orders", "--to", "end", "--execute")
     run("group", "reset-offsets", "reports", "--topic", "flights", "--to", "end", "--execute")
     return run
 

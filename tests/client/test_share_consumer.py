@@ -6,6 +6,14 @@ import pytest
 
 from odradek.client.admin.configs import Change, Resource, ResourceType, alter_configs
 from odradek.client.admin.groups import list_groups
+from odradek.client.admin.share_groups import (
+    ShareGroup,
+    StartOffset,
+    alter_start_offsets,
+    delete_start_offsets,
+    describe_share_groups,
+    describe_start_offsets,
+)
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, DisconnectedError
@@ -17,6 +25,7 @@ from odradek.client.share_consumer import (
     ShareLimits,
 )
 from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
 from odradek.testing import Broker
 
 SETTINGS = {
@@ -285,3 +294,30 @@ def test_a_restart_of_the_node():
             assert (again.offset, again.value) == (1, b"1")
             consumer.accept(again)
             assert consumer.commit()[0].error is None
+
+
+def test_a_reset_takes_effect_when_the_consumers_are_gone(node, queue, cluster):
+    fill(cluster, queue, b"0", b"1")
+    with (
+        Cluster(node.bootstrap_servers) as own,
+        member(own, queue) as consumer,
+    ):
+        for record in polled(consumer, 2):
+            consumer.accept(record)
+    start = describe_start_offsets(cluster, queue)[TopicPartition(queue, 0)]
+    assert isinstance(start, StartOffset)
+    assert start.lag == 0
+    first = {TopicPartition(queue, 0): 1}
+    assert alter_start_offsets(cluster, queue, first) == {TopicPartition(queue, 0): None}
+    with member(cluster, queue) as consumer:
+        (record,) = polled(consumer, 1)
+        assert (record.value, record.delivery_count) == (b"1", 1)
+        described = describe_share_groups(cluster, [queue])[queue]
+        assert isinstance(described, ShareGroup)
+        assert described.topics == (queue,)
+        assert [each.id for each in described.group.members] == [consumer.member_id]
+        consumer.accept(record)
+        with pytest.raises(BrokerError, match="NON_EMPTY_GROUP"):
+            alter_start_offsets(cluster, queue, first)
+    assert delete_start_offsets(cluster, queue, [queue]) == {queue: None}
+    assert describe_start_offsets(cluster, queue) == {}

@@ -9,6 +9,10 @@ from compat.lab.wire_client import WireClient
 from tests.share.member import Member, configure, errors, results
 from tests.share.test_requests import topic_id
 
+from odradek.client.admin.configs import Change, Resource, ResourceType, alter_configs
+from odradek.client.cluster import Cluster as Connection
+from odradek.client.producer import Producer
+from odradek.client.share_consumer import ShareConsumer
 from odradek.testing import Cluster
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
@@ -68,3 +72,31 @@ def test_the_next_leader_has_the_acknowledgements() -> None:
                 assert found <= {0, 2}
             member.epoch = 1
             assert errors(member.acknowledge((0, 0, [1]), (2, 2, [1]))) == [0]
+
+
+@pytest.mark.cluster
+def test_our_consumer_goes_on_when_leaders_die() -> None:
+    """Two nodes die in turn. Each of them leads a partition."""
+    with (
+        Cluster(3, topics={"jobs": 3}, settings=SETTINGS) as cluster,
+        Connection(cluster.bootstrap_servers) as connection,
+    ):
+        group = Resource(ResourceType.GROUP, GROUP)
+        change = Change("share.auto.offset.reset", "earliest")
+        assert alter_configs(connection, {group: [change]}) == {group: None}
+        with ShareConsumer(connection, GROUP, ["jobs"]) as consumer:
+            for turn, node_id in enumerate((0, 1, 2)):
+                wanted = {b"%d-%d" % (turn, number) for number in range(30)}
+                with Producer(connection) as producer:
+                    for number, value in enumerate(sorted(wanted)):
+                        producer.send("jobs", value, partition=number % 3)
+                if node_id:
+                    cluster.kill(node_id)
+                seen: set[bytes | None] = set()
+                while not wanted <= seen:
+                    for record in consumer.poll(1_000):
+                        consumer.accept(record)
+                        seen.add(record.value)
+                if node_id:
+                    cluster.restart(node_id)
+                    cluster.wait_until_in_sync()

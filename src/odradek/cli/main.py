@@ -26,6 +26,10 @@ COMMANDS = {
     "produce": ("odradek.cli.produce:produce", "Write records to a topic."),
     "consume": ("odradek.cli.consume:consume", "Read records from topics."),
     "group": ("odradek.cli.group:group", "Show consumer groups, and change their offsets."),
+    "queue": (
+        "odradek.cli.queue:queue",
+        "Work off records with share groups; show and reset them.",
+    ),
     "transaction": (
         "odradek.cli.transaction:transaction",
         "List, describe and abort transactions.",

@@ -50,6 +50,7 @@ from odradek.client.share.leader import ShareLimits, ShareRequest, ShareResponse
 from odradek.client.share.machine import NotAcknowledgedError, RecordKey, ShareMachine
 from odradek.client.share.membership import ShareMembership
 from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.share_acknowledge_response import ShareAcknowledgeResponse
 from odradek.wire.generated.share_fetch_request import ShareFetchRequest
 from odradek.wire.generated.share_fetch_response import ShareFetchResponse
@@ -161,6 +162,11 @@ class ShareConsumer:
     def member_id(self) -> str:
         """The id that this member has chosen."""
         return self._membership.member_id
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions from which this member gets records. Others may have them, too."""
+        return self._machine.partitions
 
     @property
     def acquisition_lock_timeout_ms(self) -> int | None:

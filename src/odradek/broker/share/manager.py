@@ -69,6 +69,8 @@ class SharePartitionManager:
         self._groups: dict[str, dict[PartitionKey, LocalSharePartition]] = {}
         self._connections: dict[Peer, dict[SessionKey, None]] = {}
         """The sessions that were opened on each connection."""
+        self._groups_of: dict[Peer, set[str]] = {}
+        """The groups of all sessions that were opened on each connection, also of closed ones."""
         self._tasks = Tasks(loop)
         self.acknowledged: Counter[int] = Counter()
         """Number of acknowledged records by the type of acknowledgement (a metric)."""
@@ -218,6 +220,7 @@ class SharePartitionManager:
         """
         session = self.sessions.open(key, partitions, peer)
         self._connections.setdefault(peer, {})[key] = None
+        self._groups_of.setdefault(peer, set()).add(key.group_id)
         peer.when_closed(self._on_disconnected)
         return session
 
@@ -263,7 +266,7 @@ class SharePartitionManager:
         for key in keys:
             if self.sessions.find_disconnected(key, peer) is not None:
                 self.close_session(key)
-        for group_id in {key.group_id for key in keys}:
+        for group_id in self._groups_of.pop(peer, ()):
             self._forget_unused(group_id)
 
     def _forget_unused(self, group_id: str) -> None:

@@ -119,7 +119,9 @@ def _member(member: described.Member) -> Member:
 def _error(code: int, message: str | None, subject: str) -> BrokerError | None:
     error = broker_error(code, message, subject)
     if error is not None and error.code is ErrorCode.UNSUPPORTED_VERSION:
-        return BrokerError(error.code, "Share groups are not enabled.", subject, SHARE_VERSION_ADVICE)
+        return BrokerError(
+            error.code, "Share groups are not enabled.", subject, SHARE_VERSION_ADVICE
+        )
     return error
 
 

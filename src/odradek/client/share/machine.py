@@ -38,6 +38,7 @@ from odradek.client.share.leader import (
     leader_errors,
 )
 from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.share_fetch_response import ShareFetchResponse
 
 _PASSING = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -229,6 +230,11 @@ class ShareMachine:
         if wanted != self._wanted:
             self._wanted = dict(wanted)
             self._known.update(((each.topic_id, each.partition), each) for each in wanted)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions that are fetched."""
+        return sorted(TopicPartition(each.topic, each.partition) for each in self._wanted)
 
     def take_hints(self) -> list[LeaderHint]:
         """Return the leaders that responses have named, once."""

@@ -1,0 +1,257 @@
+"""`odradek queue`: share groups, which work off the records of topics together (KIP-932).
+
+`queue_work` has the command work, `queue_peek` the command peek, and `queue_reset` the command
+reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from odradek.cli.arguments import group_argument
+from odradek.cli.options import cluster_options, connected, json_option
+from odradek.cli.output import (
+    Column,
+    confirm,
+    end_with_errors,
+    note_none,
+    number,
+    plural,
+    print_fields,
+    print_json,
+    print_table,
+)
+from odradek.cli.queue_peek import peek
+from odradek.cli.queue_reset import reset
+from odradek.cli.queue_work import work
+from odradek.client.admin.groups import delete_groups, list_groups
+from odradek.client.admin.share_groups import (
+    ShareGroup,
+    StartOffset,
+    delete_start_offsets,
+    describe_share_groups,
+    describe_start_offsets,
+)
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+from odradek.client.offsets import LATEST, list_offsets
+from odradek.model.topic_partition import TopicPartition
+
+_OFFSETS_TIMEOUT_MS = 2_000
+
+
+@click.group()
+def queue() -> None:
+    """Work off the records of topics together with other consumers (share groups).
+
+    Each record goes to one consumer of the group. If the consumer does not accept the record, the
+    record goes to the next one.
+
+    \b
+    Examples:
+      odradek queue work workers orders --run ./handle-order
+      odradek queue describe workers
+      odradek queue peek workers
+    """
+
+
+@queue.command("list")
+@json_option
+@cluster_options
+def list_command(as_json: bool) -> None:
+    """List the share groups.
+
+    \b
+    Example:
+      odradek queue list
+    """
+    with connected() as cluster:
+        listed = list_groups(cluster, types=["share"])
+        described = describe_share_groups(cluster, [each.id for each in listed])
+    errors = [each for each in described.values() if isinstance(each, ClientError)]
+    groups = [each for each in described.values() if not isinstance(each, ClientError)]
+    if as_json:
+        print_json(
+            [
+                {
+                    "group": each.group.id,
+                    "state": each.group.state,
+                    "members": len(each.group.members),
+                    "topics": list(each.topics),
+                }
+                for each in groups
+            ]
+        )
+    elif groups:
+        columns = [Column("Group"), Column("State"), number("Members"), Column("Topics")]
+        rows = [
+            [e.group.id, e.group.state, len(e.group.members), " ".join(e.topics) or None]
+            for e in groups
+        ]
+        print_table(columns, rows)
+    elif not errors:
+        note_none("share groups", 0)
+    end_with_errors(errors)
+
+
+@queue.command()
+@group_argument(nargs=-1, required=True)
+@click.option("--members", "-m", is_flag=True, help="Show the members and their partitions.")
+@json_option
+@cluster_options
+def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
+    """Show the partitions of a share group: start offset, end and lag.
+
+    All records before the start offset are done: accepted, rejected, or delivered as often as
+    allowed. Lag is the number of records that are not done.
+
+    \b
+    Examples:
+      odradek queue describe workers
+      odradek queue describe workers --members
+    """
+    errors: list[ClientError] = []
+    reports: list[_Report] = []
+    with connected() as cluster:
+        for found in describe_share_groups(cluster, dict.fromkeys(groups)).values():
+            if isinstance(found, ClientError):
+                errors.append(found)
+            else:
+                reports.append(_Report(cluster, found))
+    if as_json:
+        print_json([report.as_json() for report in reports])
+    else:
+        for place, report in enumerate(reports):
+            if place:
+                click.echo()
+            report.print(with_members=members)
+    end_with_errors(errors)
+
+
+class _Report:
+    """The facts about a share group to print."""
+
+    def __init__(self, cluster: Cluster, found: ShareGroup) -> None:
+        self.group = found.group
+        self.topics = found.topics
+        self.members: dict[TopicPartition, int] = {}
+        """How many members have the partition."""
+        for member in self.group.members:
+            for key in member.partitions:
+                self.members[key] = self.members.get(key, 0) + 1
+        starts = describe_start_offsets(cluster, self.group.id)
+        self.starts: Mapping[TopicPartition, StartOffset] = {
+            key: each for key, each in starts.items() if not isinstance(each, ClientError)
+        }
+        self.partitions = sorted({*starts, *self.members})
+        self.ends: dict[TopicPartition, int] = {}
+        wanted = dict.fromkeys(self.partitions, LATEST)
+        for key, result in list_offsets(cluster, wanted, timeout_ms=_OFFSETS_TIMEOUT_MS).items():
+            if not isinstance(result, ClientError):
+                self.ends[key] = result.offset
+
+    def _start(self, key: TopicPartition) -> int | None:
+        start = self.starts.get(key)
+        return None if start is None or start.offset < 0 else start.offset
+
+    def _lag(self, key: TopicPartition) -> int | None:
+        start = self.starts.get(key)
+        return None if start is None or start.lag < 0 else start.lag
+
+    def print(self, *, with_members: bool) -> None:
+        """Print the report as text."""
+        lags = [lag for lag in map(self._lag, self.partitions) if lag is not None]
+        unknown = len(self.partitions) - len(lags)
+        beside = f", and {plural(unknown, 'partition')} without a lag" if unknown else ""
+        print_fields(
+            [
+                ("Group", self.group.id),
+                ("State", self.group.state),
+                ("Members", len(self.group.members)),
+                ("Topics", " ".join(self.topics) or None),
+                ("Lag", f"{sum(lags)}{beside}"),
+            ]
+        )
+        if with_members and self.group.members:
+            click.echo()
+            columns = [Column("Member", wrap=False), Column("Client"), Column("Host")]
+            rows = [
+                [m.id, m.client_id, m.host.removeprefix("/"), " ".join(map(str, m.partitions))]
+                for m in self.group.members
+            ]
+            print_table([*columns, Column("Partitions")], rows)
+        elif self.partitions:
+            click.echo()
+            columns = [Column("Topic"), number("Partition"), number("Start"), number("End")]
+            numbers = [
+                [*key, self._start(key), self.ends.get(key), self._lag(key), self.members.get(key)]
+                for key in self.partitions
+            ]
+            print_table([*columns, number("Lag"), number("Members")], numbers)
+
+    def as_json(self) -> dict[str, object]:
+        """The report as JSON."""
+        return {
+            "group": self.group.id,
+            "state": self.group.state,
+            "epoch": self.group.epoch,
+            "assignor": self.group.assignor or None,
+            "topics": list(self.topics),
+            "members": [
+                {
+                    "id": m.id,
+                    "client_id": m.client_id,
+                    "host": m.host.removeprefix("/"),
+                    "partitions": [key._asdict() for key in m.partitions],
+                }
+                for m in self.group.members
+            ],
+            "partitions": [
+                {
+                    **key._asdict(),
+                    "start": self._start(key),
+                    "end": self.ends.get(key),
+                    "lag": self._lag(key),
+                    "members": self.members.get(key, 0),
+                }
+                for key in self.partitions
+            ],
+        }
+
+
+@queue.command()
+@group_argument()
+@click.option("--topic", "-t", "topics", multiple=True, help="Forget only this topic; repeatable.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@cluster_options
+def delete(group_id: str, topics: tuple[str, ...], yes: bool) -> None:
+    """Delete a share group without members, or what it stores about some topics.
+
+    On a terminal the command asks for confirmation.
+
+    \b
+    Example:
+      odradek queue delete workers --topic orders
+    """
+    what = f"the offsets of {group_id} in {', '.join(topics)}" if topics else group_id
+    confirm(f"Delete {what}?", yes=yes)
+    with connected() as cluster:
+        found = describe_share_groups(cluster, [group_id])[group_id]
+        if isinstance(found, ClientError):
+            raise found
+        results: Mapping[str, ClientError | None] = (
+            delete_start_offsets(cluster, group_id, topics)
+            if topics
+            else delete_groups(cluster, [group_id])
+        )
+    for name, error in results.items():
+        if error is None:
+            click.echo(f"Deleted {name}")
+    end_with_errors([error for error in results.values() if error is not None])
+
+
+queue.add_command(work)
+queue.add_command(peek)
+queue.add_command(reset)

@@ -1,0 +1,111 @@
+"""`odradek queue peek`: prints the next records of a share group without acquiring them."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from odradek.cli.arguments import complete_topics, group_argument
+from odradek.cli.options import cluster_options, connected
+from odradek.cli.output import note
+from odradek.cli.rendering import TextColumns, make_renderer
+from odradek.client.admin.share_groups import describe_share_groups, describe_start_offsets
+from odradek.client.cluster import Cluster
+from odradek.client.consumer import Consumer
+from odradek.client.errors import ClientError
+from odradek.client.offsets import EARLIEST, LATEST, offsets_at
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.record import Record
+
+_POLL_MS = 500
+
+
+@click.command()
+@group_argument()
+@click.option(
+    "--topic",
+    "-t",
+    "topics",
+    multiple=True,
+    metavar="TOPIC",
+    shell_complete=complete_topics,
+    help="Only this topic; repeatable.",
+)
+@click.option(
+    "--count",
+    "-n",
+    type=click.IntRange(1),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Print at most N records of each partition.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.option("--keys", "-k", is_flag=True, help="Print keys too.")
+@click.option("--headers", "-H", is_flag=True, help="Print headers too.")
+@click.option("--timestamps", "-T", is_flag=True, help="Print times too.")
+@cluster_options
+def peek(
+    group_id: str,
+    topics: tuple[str, ...],
+    count: int,
+    as_json: bool,
+    keys: bool,
+    headers: bool,
+    timestamps: bool,
+) -> None:
+    """Print the next records of a share group, and leave them as they are.
+
+    The records are read from the start offset of each partition on. Some of them may be done
+    already, or may be with a consumer at the moment: only the brokers know which.
+
+    \b
+    Examples:
+      odradek queue peek workers
+      odradek queue peek workers --topic orders --count 1 --json
+    """
+    columns = TextColumns(timestamps, offsets=True, keys=keys, headers=headers)
+    render = make_renderer("json" if as_json else "text", columns, r"\t", "null")
+    with connected() as cluster:
+        starts = _starts(cluster, group_id, topics)
+        found = _read(cluster, starts, count)
+    for key in sorted(found):
+        for record in found[key]:
+            sys.stdout.buffer.write(render(key, record))
+    sys.stdout.buffer.flush()
+    if not any(found.values()):
+        note(f"No records wait for group {group_id}.")
+
+
+def _starts(cluster: Cluster, group_id: str, topics: tuple[str, ...]) -> dict[TopicPartition, int]:
+    """Return where the group starts, without the partitions in which no record waits."""
+    found = describe_share_groups(cluster, [group_id])[group_id]
+    if isinstance(found, ClientError):
+        raise found
+    starts: dict[TopicPartition, int] = {}
+    for key, each in describe_start_offsets(cluster, group_id).items():
+        if isinstance(each, ClientError):
+            raise each
+        if each.offset >= 0 and each.lag and (not topics or key.topic in topics):
+            starts[key] = each.offset
+    return starts
+
+
+def _read(
+    cluster: Cluster, starts: dict[TopicPartition, int], count: int
+) -> dict[TopicPartition, list[Record]]:
+    """Read up to `count` records from each partition, up to its current end."""
+    found: dict[TopicPartition, list[Record]] = {key: [] for key in starts}
+    consumer = Consumer(cluster, reset_to=EARLIEST)
+    consumer.assign(starts)
+    ends = offsets_at(cluster, starts, LATEST)
+    while True:
+        positions = consumer.positions
+        consumer.drop(
+            [k for k in list(positions) if positions[k] >= ends[k] or len(found[k]) >= count]
+        )
+        if not consumer.positions:
+            return {key: records[:count] for key, records in found.items()}
+        for key, records in consumer.poll(_POLL_MS).items():
+            found[key] += records

@@ -1,0 +1,282 @@
+"""`odradek queue work`: a consumer of a share group, which prints records or runs a command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import click
+
+from odradek.cli.arguments import complete_topics, group_argument
+from odradek.cli.options import cluster_options, connected
+from odradek.cli.output import note, plural, warn
+from odradek.cli.rendering import Renderer, TextColumns, make_renderer
+from odradek.cli.values import DURATION
+from odradek.client.admin.configs import Change, Resource, ResourceType, alter_configs
+from odradek.client.cluster import Cluster
+from odradek.client.deadline import Deadline
+from odradek.client.errors import BrokerError, ClientError, DisconnectedError
+from odradek.client.share_consumer import (
+    AcknowledgementResult,
+    ShareConsumer,
+    ShareLimits,
+    ShareRecord,
+)
+from odradek.records.record import Record
+
+_POLL_MS = 500
+_CHECK_SECONDS = 0.1
+"""How often a running command is looked at, first; later less often."""
+_CHECK_SECONDS_MAX = 1.0
+
+
+@click.command()
+@group_argument()
+@click.argument("topics", metavar="TOPIC…", nargs=-1, required=True, shell_complete=complete_topics)
+@click.option(
+    "--run",
+    "command",
+    metavar="COMMAND",
+    help="Run a shell command for each record. Exit code 0 accepts the record; any other code "
+    "releases it. By default records are printed, and accepted.",
+)
+@click.option(
+    "--reject-on",
+    "reject_codes",
+    metavar="CODE",
+    multiple=True,
+    type=click.IntRange(1, 255),
+    help="With --run, an exit code that rejects the record for good; repeatable.",
+)
+@click.option(
+    "--from",
+    "start",
+    type=click.Choice(["earliest", "latest"]),
+    help="Where a new group begins: sets share.auto.offset.reset of the group.",
+)
+@click.option("--count", "-n", type=click.IntRange(1), metavar="N", help="Stop after N records.")
+@click.option(
+    "--idle",
+    "idle_ms",
+    type=DURATION,
+    metavar="DURATION",
+    help="Stop if no record arrives for so long, such as 10s.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Acquire up to N records at a time.  [default: 1 with --run, otherwise 500]",
+)
+@click.option(
+    "--format",
+    "-F",
+    "form",
+    metavar="FORMAT",
+    default="text",
+    show_default=True,
+    help=r"text, json, or a template: '{offset}: {key}\t{value}\n'.",
+)
+@click.option(
+    "--json", "form", flag_value="json", help="Print one JSON object per line, as --format json."
+)
+@click.option("--keys", "-k", is_flag=True, help="Print keys too.")
+@click.option("--offsets", "-o", is_flag=True, help="Print topic, partition and offset too.")
+@cluster_options
+def work(
+    group_id: str,
+    topics: tuple[str, ...],
+    command: str | None,
+    reject_codes: tuple[int, ...],
+    start: str | None,
+    count: int | None,
+    idle_ms: int | None,
+    batch: int | None,
+    form: str,
+    keys: bool,
+    offsets: bool,
+) -> None:
+    """Work off records as a consumer of the share group GROUP.
+
+    Several consumers may run at the same time: each record goes to one of them. With --run, the
+    command gets the value on its standard input, and these variables in its environment:
+    ODRADEK_TOPIC, ODRADEK_PARTITION, ODRADEK_OFFSET, ODRADEK_TIMESTAMP_MS, ODRADEK_KEY,
+    ODRADEK_DELIVERY_COUNT. While the command runs, the record stays locked.
+
+    \b
+    Examples:
+      odradek queue work workers orders --from earliest
+      odradek queue work workers orders --run ./handle-order --reject-on 65
+      odradek queue work workers orders --run 'jq -e .id' --idle 10s
+    """
+    if reject_codes and command is None:
+        raise click.UsageError("--reject-on needs --run")
+    render = make_renderer(form, TextColumns(offsets=offsets, keys=keys), r"\t", "null")
+    limits = ShareLimits(
+        records_max=batch or (1 if command else 500), is_record_limit=command is not None
+    )
+    with connected() as cluster:
+        for topic in topics:
+            cluster.topic(topic)
+        if start is not None:
+            _begin_at(cluster, group_id, start)
+        with ShareConsumer(
+            cluster, group_id, topics, limits=limits, on_acknowledged=_warn
+        ) as consumer:
+            worker: _Worker
+            if command is None:
+                worker = _Printer(consumer, render)
+            else:
+                worker = _Runner(consumer, command, reject_codes)
+            _work(consumer, worker, count, idle_ms)
+
+
+def _begin_at(cluster: Cluster, group_id: str, start: str) -> None:
+    group = Resource(ResourceType.GROUP, group_id)
+    (error,) = alter_configs(cluster, {group: [Change("share.auto.offset.reset", start)]}).values()
+    if error is not None:
+        raise error
+
+
+def _warn(results: Sequence[AcknowledgementResult]) -> None:
+    """Warn about records that come again although they were processed."""
+    for result in results:
+        if result.error is not None:
+            many = plural(len(result.types), "record")
+            warn(
+                f"{many} of {result.topic}-{result.partition} will be delivered again, because "
+                f"the acknowledgement failed: {result.error}"
+            )
+
+
+def _work(consumer: ShareConsumer, worker: _Worker, count: int | None, idle_ms: int | None) -> None:
+    """Process records until `count` is reached, or none has arrived for `idle_ms`.
+
+    The time begins when the member has partitions.
+    """
+    idle: Deadline | None = None
+    done = 0
+    while count is None or done < count:
+        if idle is None and idle_ms and consumer.assignment:
+            idle = Deadline(idle_ms)
+        records = consumer.poll(_POLL_MS if idle is None else min(_POLL_MS, idle.remaining_ms))
+        for place, record in enumerate(records):
+            if count is not None and done >= count:
+                return  # close releases the others
+            worker.process(record, records[place:])
+            done += 1
+        if records:
+            idle = None
+        elif idle is not None and idle.expired:
+            return
+
+
+class _Worker:
+    """Processes and acknowledges one record after another."""
+
+    def __init__(self, consumer: ShareConsumer) -> None:
+        self._consumer = consumer
+
+    def process(self, record: ShareRecord, unprocessed: Sequence[ShareRecord]) -> None:
+        """Process and acknowledge a record, which is the first of `unprocessed`."""
+        raise NotImplementedError
+
+
+class _Printer(_Worker):
+    """Prints records. A record is accepted when it is written to standard output."""
+
+    def __init__(self, consumer: ShareConsumer, render: Renderer) -> None:
+        super().__init__(consumer)
+        self._render = render
+        self._stdout = sys.stdout.buffer
+
+    def process(self, record: ShareRecord, unprocessed: Sequence[ShareRecord]) -> None:
+        """See `_Worker`."""
+        plain = Record(record.offset, record.timestamp, record.key, record.value, record.headers)
+        self._stdout.write(self._render(record.topic_partition, plain))
+        self._stdout.flush()
+        self._consumer.accept(record)
+
+
+class _Runner(_Worker):
+    """Runs a command for each record. Its exit code decides what happens to the record."""
+
+    def __init__(
+        self, consumer: ShareConsumer, command: str, reject_codes: tuple[int, ...]
+    ) -> None:
+        super().__init__(consumer)
+        self._command = command
+        self._reject_codes = reject_codes
+        self._lost: set[ShareRecord] = set()
+        """Records whose lock has ended, so that it cannot be renewed."""
+
+    def process(self, record: ShareRecord, unprocessed: Sequence[ShareRecord]) -> None:
+        """See `_Worker`."""
+        code = self._run(record, unprocessed)
+        self._lost.discard(record)
+        if code == 0:
+            self._consumer.accept(record)
+            return
+        where = f"{record.topic_partition}@{record.offset}"
+        if code in self._reject_codes:
+            self._consumer.reject(record)
+            note(f"{where}: rejected, because the command exited with code {code}")
+        else:
+            self._consumer.release(record)
+            note(
+                f"{where}: released after delivery {record.delivery_count}, because the command "
+                f"exited with code {code}"
+            )
+
+    def _run(self, record: ShareRecord, unprocessed: Sequence[ShareRecord]) -> int:
+        """Run the command and keep the locks meanwhile. Return its exit code."""
+        with subprocess.Popen(  # noqa: S603  (the user has given the command)
+            ["/bin/sh", "-c", self._command],
+            stdin=subprocess.PIPE,
+            env={**os.environ, **_variables(record)},
+        ) as process:
+            pause = _CHECK_SECONDS
+            given = record.value
+            while True:
+                try:
+                    process.communicate(given, timeout=pause)
+                    return process.returncode
+                except subprocess.TimeoutExpired:
+                    given = None
+                    pause = min(2 * pause, _CHECK_SECONDS_MAX)
+                self._keep(unprocessed)
+
+    def _keep(self, records: Sequence[ShareRecord]) -> None:
+        """Renew the locks that end soon, and send heartbeats."""
+        consumer = self._consumer
+        duration_ms = consumer.acquisition_lock_timeout_ms or 0
+        ending = [
+            each
+            for each in records
+            if consumer.lock_remaining_ms(each) < duration_ms // 2 and each not in self._lost
+        ]
+        if not ending:
+            consumer.keep_alive()
+            return
+        try:
+            consumer.renew(*ending)
+        except ClientError as error:
+            if not isinstance(error, BrokerError | DisconnectedError):
+                raise
+            self._lost.update(ending)  # another consumer will get them
+
+
+def _variables(record: ShareRecord) -> dict[str, str]:
+    """Return the environment variables that describe a record. A key may be any bytes."""
+    variables = {
+        "ODRADEK_TOPIC": record.topic,
+        "ODRADEK_PARTITION": str(record.partition),
+        "ODRADEK_OFFSET": str(record.offset),
+        "ODRADEK_TIMESTAMP_MS": str(record.timestamp),
+        "ODRADEK_DELIVERY_COUNT": str(record.delivery_count),
+    }
+    if record.key is not None and b"\0" not in record.key:
+        variables["ODRADEK_KEY"] = os.fsdecode(record.key)
+    return variables

@@ -1,0 +1,77 @@
+"""`odradek queue` against a live broker."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def queue(odradek, name):
+    """A topic with five records, and the name of a group that does not exist yet."""
+    odradek("topic", "create", name, "--partitions", 1)
+    odradek("produce", name, *(f"v{number}" for number in range(5)))
+    return name
+
+
+def worked(odradek, queue, *options, **more):
+    return odradek("queue", "work", queue, queue, "--idle", "1s", *options, **more)
+
+
+def test_work_prints_and_accepts(odradek, queue):
+    first = worked(odradek, queue, "--from", "earliest", "--count", 2)
+    assert first.lines == ["v0", "v1"]
+    rest = worked(odradek, queue, "--json", "--count", 2)
+    assert [line.split('"value": ')[1].split(",")[0] for line in rest.lines] == ['"v2"', '"v3"']
+    described = odradek("queue", "describe", queue)
+    fields = dict(line.split(maxsplit=1) for line in described.lines[:5])
+    assert fields == {"Group": queue, "State": "Empty", "Members": "0", "Topics": "-", "Lag": "1"}
+    assert described.lines[-1].split() == [queue, "0", "4", "5", "1", "-"]
+    (found,) = odradek("queue", "describe", queue, "--json").json
+    assert found["partitions"] == [
+        {"topic": queue, "partition": 0, "start": 4, "end": 5, "lag": 1, "members": 0}
+    ]
+    assert odradek("queue", "peek", queue).lines == [f"{queue}-0@4\tv4"]
+    (row,) = [line for line in odradek("queue", "list").lines if line.startswith(queue)]
+    assert row.split() == [queue, "Empty", "0", "-"]
+
+
+def test_work_runs_a_command(odradek, queue, tmp_path):
+    script = tmp_path / "handle"
+    script.write_text(
+        f'value=$(cat); echo "$value $ODRADEK_DELIVERY_COUNT $ODRADEK_OFFSET" >> {tmp_path}/seen\n'
+        'case "$value" in v1) exit 65;; v3) [ "$ODRADEK_DELIVERY_COUNT" -gt 1 ];; esac\n'
+    )
+    outcome = worked(
+        odradek, queue, "--from", "earliest", "--run", f"sh {script}", "--reject-on", 65, "-n", 6
+    )
+    seen = (tmp_path / "seen").read_text().splitlines()
+    assert sorted(seen) == ["v0 1 0", "v1 1 1", "v2 1 2", "v3 1 3", "v3 2 3", "v4 1 4"]
+    assert f"{queue}-0@1: rejected" in outcome.err
+    assert f"{queue}-0@3: released after delivery 1" in outcome.err
+    assert "No records wait" in odradek("queue", "peek", queue).err
+
+
+def test_reset_and_delete(odradek, queue):
+    for _ in range(2):  # the start offset is stored with the next acknowledgement
+        worked(odradek, queue, "--from", "earliest", "--count", 2)
+    dry = odradek("queue", "reset", queue, "--to", "beginning")
+    assert dry.lines[1].split() == [queue, "0", "4", "0"]
+    assert "--execute" in dry.err
+    odradek("queue", "reset", queue, "--topic", f"{queue}:0", "--to", "3", "--execute")
+    assert [line.split("\t")[1] for line in odradek("queue", "peek", queue).lines] == ["v3", "v4"]
+    assert worked(odradek, queue, "--count", 1).lines == ["v3"]
+    odradek("queue", "delete", queue, "--topic", queue)
+    (found,) = odradek("queue", "describe", queue, "--json").json
+    assert found["partitions"] == []
+    assert odradek("queue", "delete", queue, "--yes").lines == [f"Deleted {queue}"]
+    assert queue not in odradek("queue", "list").out
+
+
+def test_errors_say_what_to_do(odradek, queue):
+    assert "GROUP_ID_NOT_FOUND" in odradek("queue", "describe", "no-such-group", code=1).err
+    assert "odradek group list" in odradek("queue", "peek", "no-such-group", code=1).err
+    assert "no such topic" in odradek("queue", "work", queue, "no-such-topic", code=1).err
+    assert "--run" in odradek("queue", "work", queue, queue, "--reject-on", 3, code=2).err
+    odradek("consume", queue, "--group", f"{queue}-classic", "--count", 1)
+    other = odradek("queue", "work", f"{queue}-classic", queue, "--idle", "5s", code=1)
+    assert "Error: " in other.err
