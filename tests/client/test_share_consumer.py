@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.client.admin.configs import Change, Resource, ResourceType, alter_configs
+from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.admin.groups import list_groups
 from odradek.client.admin.share_groups import (
     ShareGroup,
@@ -24,6 +24,7 @@ from odradek.client.share_consumer import (
     ShareConsumer,
     ShareLimits,
 )
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.testing import Broker

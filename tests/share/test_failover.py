@@ -9,10 +9,11 @@ from compat.lab.wire_client import WireClient
 from tests.share.member import Member, configure, errors, results
 from tests.share.test_requests import topic_id
 
-from odradek.client.admin.configs import Change, Resource, ResourceType, alter_configs
+from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.cluster import Cluster as Connection
 from odradek.client.producer import Producer
 from odradek.client.share_consumer import ShareConsumer
+from odradek.model.config_resource import ResourceType
 from odradek.testing import Cluster
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse

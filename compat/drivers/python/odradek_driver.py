@@ -14,7 +14,7 @@ from compat.drivers.python.lines import (
     serve,
     value_to_write,
 )
-from odradek.client.admin.configs import Change, Resource, ResourceType, alter_configs
+from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError
@@ -26,6 +26,7 @@ from odradek.client.share_consumer import (
     ShareLimits,
     ShareRecord,
 )
+from odradek.model.config_resource import ResourceType
 
 LIMITED = "record_limit"
 

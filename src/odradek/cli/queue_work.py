@@ -14,7 +14,7 @@ from odradek.cli.options import cluster_options, connected
 from odradek.cli.output import note, plural, warn
 from odradek.cli.rendering import Renderer, TextColumns, make_renderer
 from odradek.cli.values import DURATION
-from odradek.client.admin.configs import Change, Resource, ResourceType, alter_configs
+from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.cluster import Cluster
 from odradek.client.deadline import Deadline
 from odradek.client.errors import BrokerError, ClientError, DisconnectedError
@@ -24,6 +24,7 @@ from odradek.client.share_consumer import (
     ShareLimits,
     ShareRecord,
 )
+from odradek.model.config_resource import ResourceType
 from odradek.records.record import Record
 
 _POLL_MS = 500
