@@ -141,6 +141,10 @@ LONG_TESTS = (
         _pytest("-m", "long", "tests/crash/test_migration.py"),
     ),
     LongTest(
+        "connect", "Connect and MirrorMaker, exactly once, while brokers are killed", 1,
+        _pytest("-m", "long", "tests/crash/test_connect.py"),
+    ),
+    LongTest(
         "cluster-simulation", "simulated runs of a cluster, each repeated with the same seed", 300,
         _module("tests.sim", "--long-cluster"), has_count_argument=True,
     ),
