@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from compat import authenticated
 from compat.clients import CLIENTS, TOOLS
 from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
@@ -28,7 +29,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     started = time.monotonic()
     try:
-        broker = BROKERS[options.against](settings=SETTINGS)
+        listeners = [authenticated.listener()]
+        broker = BROKERS[options.against](settings=SETTINGS, listeners=listeners)
         with broker:
             run = Run(
                 broker, clients=options.clients, wanted=_wanted(options.only), jobs=options.jobs

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from compat import matrix, mixed_group, secured
+from compat import authenticated, matrix, mixed_group, secured
 from compat.clients import CLIENTS, TOOLS, Client, require_tools
 from compat.driver import Driver
 from compat.lab.broker import Broker
@@ -38,6 +38,7 @@ SETTINGS = {
     "message.max.bytes": "1048588",
     "num.partitions": "1",
     "auto.create.topics.enable": "true",
+    **authenticated.SETTINGS,
 }
 """The settings of the broker; without the initial delay, to save time."""
 

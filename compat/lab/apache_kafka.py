@@ -64,10 +64,11 @@ class ApacheKafka(Broker):
         settings: Mapping[str, str] | None = None,
         directory: Path | None = None,
         port: int | None = None,
+        listeners: Sequence[str] = (),
     ) -> None:
         require("java")
         self._jars = kafka_jars()
-        super().__init__(settings=settings, directory=directory, port=port)
+        super().__init__(settings=settings, directory=directory, port=port, listeners=listeners)
         self._controller_port = free_port()
 
     @property
@@ -79,7 +80,9 @@ class ApacheKafka(Broker):
         """Write the configuration and format the data directory."""
         self.directory.mkdir(parents=True, exist_ok=True)
         controller = f"127.0.0.1:{self._controller_port}"
-        listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://{controller}"
+        listeners = ",".join(
+            (f"PLAINTEXT://127.0.0.1:{self.port}", f"CONTROLLER://{controller}", *self.listeners)
+        )
         properties = {
             "process.roles": "broker,controller",
             "node.id": "1",

@@ -37,7 +37,8 @@ class BrokerFailed(Exception):
 class Broker(abc.ABC):
     """A broker on a loopback port with a data directory.
 
-    `settings` are settings with Apache Kafka's names. Without `directory` the data is in a
+    `settings` are settings with Apache Kafka's names. `listeners` are listeners besides PLAINTEXT,
+    in the form NAME://HOST:PORT; their protocols and users are in `settings`. Without `directory` the data is in a
     temporary directory, which `close` removes.
     """
 
@@ -54,8 +55,10 @@ class Broker(abc.ABC):
         settings: Mapping[str, str] | None = None,
         directory: Path | None = None,
         port: int | None = None,
+        listeners: Sequence[str] = (),
     ) -> None:
         self.settings = dict(settings or {})
+        self.listeners = tuple(listeners)
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="odradek-lab-"))
         self.port = port or free_port()

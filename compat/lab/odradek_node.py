@@ -14,7 +14,7 @@ METRICS_TIMEOUT_SECONDS = 60.0
 
 
 class OdradekNode(Broker):
-    """`odradek serve --port N --data DIR`, with settings as overrides."""
+    """`odradek serve --data DIR --port N`, with settings as overrides."""
 
     name = "Odradek"
     start_seconds_max = 30.0
@@ -36,8 +36,12 @@ class OdradekNode(Broker):
         """
         if not self.program.exists():
             raise BrokerFailed(f"no `odradek` command beside {Path(sys.executable).name}")
-        words = [str(self.program), "serve", "--host", "127.0.0.1", "--port", str(self.port)]
-        words += ["--data", str(self.data)]
+        words = [str(self.program), "serve", "--data", str(self.data)]
+        if self.listeners:
+            listeners = ",".join((f"PLAINTEXT://127.0.0.1:{self.port}", *self.listeners))
+            words += ["--override", f"listeners={listeners}"]
+        else:
+            words += ["--host", "127.0.0.1", "--port", str(self.port)]
         for key, value in self.settings.items():
             words += ["--override", f"{key}={value}"]
         return words

@@ -16,6 +16,7 @@ from compat.tools import (
     performance,
     cluster,
     transactions,
+    tokens,
     verifiable,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "performance",
     "share_groups",
     "streams_groups",
+    "tokens",
     "topics",
     "transactions",
     "verifiable",
