@@ -6,8 +6,6 @@ paths (see `odradek.handlers.handler`) get only the `Peer`, which saves the crea
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from odradek.network.peer import Peer
 
 
@@ -19,9 +17,6 @@ class RequestContext:
     """
 
     __slots__ = ("api_key", "api_version", "client_id", "correlation_id", "peer", "received_ms")
-
-    is_forwarded: ClassVar[bool] = False
-    """Whether another broker has received the request, and forwarded it."""
 
     def __init__(
         self,
@@ -49,14 +44,3 @@ class RequestContext:
     def listener(self) -> str:
         """The name of the listener that the client is connected to."""
         return self.peer.listener
-
-
-class ForwardedContext(RequestContext):
-    """The context of a client's request that another broker has forwarded in an Envelope.
-
-    `peer` has the client's principal and host, but the listener of the other broker's connection.
-    """
-
-    __slots__ = ()
-
-    is_forwarded = True

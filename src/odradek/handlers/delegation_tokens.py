@@ -21,7 +21,7 @@ def require_secure(node: Broker | Controller, context: RequestContext) -> None:
     Raises:
         ApiError: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
     """
-    protocol = "" if context.is_forwarded else _protocol(node, context.listener)
+    protocol = "" if context.peer.is_forwarded else _protocol(node, context.listener)
     is_open = protocol == "PLAINTEXT" or (protocol == "SSL" and context.principal == ANONYMOUS)
     if is_open or context.peer.is_token_authenticated:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

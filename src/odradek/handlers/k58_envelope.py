@@ -14,7 +14,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 
-from odradek.broker.context import ForwardedContext, RequestContext
+from odradek.broker.context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.handlers import (
     k19_create_topics,
@@ -105,9 +105,10 @@ async def handle(
         here.local_port,
         principal=principal,
         is_token_authenticated=is_by_token,
+        is_forwarded=True,
     )
     version = header.request_api_version
-    inner = ForwardedContext(
+    inner = RequestContext(
         peer,
         header.request_api_key,
         version,

@@ -27,8 +27,8 @@ class Peer:
 
     `software_name` and `software_version` are from the client's ApiVersions request (KIP-511).
     `principal` is `User:ANONYMOUS` until the client is authenticated (`authenticate`), and always
-    on listeners without authentication. A request that another broker forwards has the principal
-    that this broker names.
+    on listeners without authentication. A request that another broker forwards has a peer of its
+    own, with the principal that this broker names (`is_forwarded`).
     """
 
     __slots__ = (
@@ -38,6 +38,7 @@ class Peer:
         "client_id_on_wire",
         "host",
         "is_follower",
+        "is_forwarded",
         "is_token_authenticated",
         "listener",
         "local_host",
@@ -60,6 +61,7 @@ class Peer:
         connection: Closable | None = None,
         principal: str = ANONYMOUS,
         is_token_authenticated: bool = False,
+        is_forwarded: bool = False,
     ) -> None:
         self.host = host
         self.port = port
@@ -71,6 +73,9 @@ class Peer:
         self.principal = principal
         self.is_token_authenticated = is_token_authenticated
         """Whether the client has proven its principal by a delegation token (KIP-48)."""
+        self.is_forwarded = is_forwarded
+        """Whether another broker has received the request. Then `listener` is the listener that
+        this broker is connected to."""
         self.client_id: str | None = None
         """The client id of the current request. Most clients never change it."""
         self.client_id_on_wire = NULL_CLIENT_ID
