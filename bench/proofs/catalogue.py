@@ -114,7 +114,10 @@ LONG_TESTS = (
     ),
     LongTest(
         "pipelines", "the pipelines of examples/, each reconciled", 1,
-        _pytest("-m", "long", "tests/spark/test_pipelines.py", "tests/spark/test_examples.py"),
+        _pytest(
+            "-m", "long", "tests/spark/test_pipelines.py", "tests/spark/test_examples.py",
+            "tests/spark/test_pipeline_command.py",
+        ),
     ),
     LongTest(
         "spark-exactly-once", "kills of drivers, workers and brokers of exactly-once queries", 200,

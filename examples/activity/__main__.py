@@ -13,8 +13,10 @@ from rich.table import Table
 from examples.activity import queries
 from examples.activity.actions import STAGES, actions, end, records
 from examples.activity.queries import ACTIVITY, COUNTS, SESSION, SESSIONS
-from examples.places import Line, Places, command
 from odradek.demo import data
+from odradek.pipelines.catalogue import Pipeline
+from odradek.pipelines.command import command
+from odradek.pipelines.places import Line, Places
 
 VISITORS_SHOWN = 5
 
@@ -56,12 +58,10 @@ def _print_sessions(console: Console, places: Places) -> None:
     console.print(table)
 
 
-def main() -> int:
-    """Run the pipeline, and return 0 if its results reconcile."""
-    parser = argparse.ArgumentParser(prog="python -m examples.activity")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this pipeline."""
     parser.add_argument("--flights", type=int, default=20_000, help="the year has 336776")
-    return command("activity", run, parser)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(Pipeline("activity", run, add_arguments, is_example=True)))

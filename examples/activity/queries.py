@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from examples.activity.actions import END, STAGES
-from examples.places import Line, Places, differing
+from odradek.pipelines.places import Line, Places, differing
 
 ACTIVITY, SESSIONS, COUNTS = "activity", "activity.sessions", "activity.counts"
 ACTION = "visitor STRING, section STRING, page STRING, action STRING, time BIGINT"
@@ -60,13 +60,14 @@ def load(places: Places, per_batch: int) -> None:
     query = (
         rows.withColumn("month", sf.date_format("at", "yyyy-MM"))
         .writeStream.format("parquet")
+        .queryName("table")
         .partitionBy("month")
         .option("path", table_path(places))
         .option("checkpointLocation", places.checkpoint("table"))
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    places.wait_for(query)
 
 
 def table_path(places: Places) -> str:

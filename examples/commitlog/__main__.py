@@ -11,8 +11,10 @@ from rich.table import Table
 from examples.commitlog import database, queries
 from examples.commitlog.database import Primary, Replica
 from examples.commitlog.queries import AIRCRAFT
-from examples.places import Line, Places, command
 from odradek.demo import data
+from odradek.pipelines.catalogue import Pipeline
+from odradek.pipelines.command import command
+from odradek.pipelines.places import Line, Places
 
 ROWS_SHOWN = 5
 
@@ -57,12 +59,10 @@ def _print(console: Console, rows: set[database.Row]) -> None:
     console.print(table)
 
 
-def main() -> int:
-    """Run the pipeline, and return 0 if its results reconcile."""
-    parser = argparse.ArgumentParser(prog="python -m examples.commitlog")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this pipeline."""
     parser.add_argument("--flights", type=int, default=50_000, help="the year has 336776")
-    return command("commitlog", run, parser)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(Pipeline("commitlog", run, add_arguments, is_example=True)))

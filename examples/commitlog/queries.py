@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from examples.commitlog import database
 from examples.commitlog.database import Replica
-from examples.places import Places
+from odradek.pipelines.places import Places
 
 AIRCRAFT = "aircraft"
 ROW = "tailnum STRING, carrier STRING, airport STRING, flights INT, seen BIGINT"
@@ -30,11 +30,12 @@ def follow(places: Places, replica: Replica, per_batch: int) -> None:
     query = (
         places.stream(AIRCRAFT, per_batch=per_batch)
         .writeStream.foreachBatch(apply)
+        .queryName("replica")
         .option("checkpointLocation", places.checkpoint("replica"))
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    places.wait_for(query)
 
 
 def rebuild(places: Places, path: Path) -> Replica:

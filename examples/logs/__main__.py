@@ -12,7 +12,9 @@ from rich.table import Table
 
 from examples.logs.lake import Lake
 from examples.logs.shipping import log_files, ship
-from examples.places import Line, Places, command
+from odradek.pipelines.catalogue import Pipeline
+from odradek.pipelines.command import command
+from odradek.pipelines.places import Line, Places
 
 TOPIC = "logs"
 LINES_PER_BATCH = 20_000
@@ -22,10 +24,10 @@ DAYS_SHOWN = 10
 def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
     """Ship the lines, load them into the lake, and reconcile."""
     places.create(TOPIC)
-    shipped = ship(places.servers, TOPIC, log_files(options.logs))
+    shipped = ship(places, TOPIC, log_files(options.logs))
     console.print(f"{sum(shipped.values())} lines of {len(shipped)} files are in the topic {TOPIC}")
-    lake = Lake(places.spark, places.output)
-    lake.load(places.servers, TOPIC, LINES_PER_BATCH)
+    lake = Lake(places)
+    lake.load(TOPIC, LINES_PER_BATCH)
     _print_days(console, lake)
     console.print(f"\nThe last lines with {options.search!r}:")
     for row in lake.search(options.search, 5).collect():
@@ -46,18 +48,21 @@ def _print_days(console: Console, lake: Lake) -> None:
     console.print(table)
 
 
-def main() -> int:
-    """Run the pipeline, and return 0 if each line is in the lake once."""
-    parser = argparse.ArgumentParser(prog="python -m examples.logs")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this pipeline."""
     parser.add_argument("--logs", type=Path, nargs="+", default=[Path("/var/log")])
     parser.add_argument("--search", default="install", help="a word to search in the lake")
 
-    def check(options: argparse.Namespace) -> None:
-        if not log_files(options.logs):
-            parser.error(f"no readable text files in {', '.join(map(str, options.logs))}")
 
-    return command("logs", run, parser, check)
+def check(options: argparse.Namespace) -> None:
+    """Check the options before anything is started.
+
+    Raises:
+        ValueError: there are no logs.
+    """
+    if not log_files(options.logs):
+        raise ValueError(f"no readable text files in {', '.join(map(str, options.logs))}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(Pipeline("logs", run, add_arguments, check, is_example=True)))

@@ -7,10 +7,11 @@ with a day reads only the files of this day. Spark's file sink writes each micro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+
+from odradek.pipelines.places import Places
 
 LINE = "file STRING, line INT, text STRING"
 TIME = r"(\d{4}-\d{2}-\d{2})[ T]+(\d{2}:\d{2}:\d{2})"
@@ -21,35 +22,33 @@ UNDATED = "undated"
 
 @dataclass(frozen=True)
 class Lake:
-    """The Parquet files in `output`."""
+    """The Parquet files in the output of the pipeline."""
 
-    spark: SparkSession
-    output: Path
+    places: Places
 
     @property
     def path(self) -> str:
         """The directory of the files."""
-        return str(self.output / "lake")
+        return str(self.places.output / "lake")
 
-    def load(self, servers: str, topic: str, lines_per_batch: int) -> None:
+    def load(self, topic: str, lines_per_batch: int) -> None:
         """Add the lines of a topic that are not in the lake yet."""
-        source = self.spark.readStream.format("odradek").option("kafka.bootstrap.servers", servers)
-        options = {"subscribe": topic, "startingOffsets": "earliest", "groupId": "lake"}
-        records = source.options(**options, maxOffsetsPerTrigger=lines_per_batch).load()
+        lines = self.places.stream(topic, LINE, lines_per_batch, group="lake")
         query = (
-            parsed(records)
+            parsed(lines)
             .writeStream.format("parquet")
+            .queryName("lake")
             .partitionBy("day")
             .option("path", self.path)
-            .option("checkpointLocation", str(self.output / "checkpoint"))
+            .option("checkpointLocation", self.places.checkpoint("lake"))
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination()
+        self.places.wait_for(query)
 
     def read(self) -> DataFrame:
         """Return all lines."""
-        return self.spark.read.parquet(self.path)
+        return self.places.spark.read.parquet(self.path)
 
     def search(self, word: str, limit: int) -> DataFrame:
         """Return the last lines with a word, in any case."""
@@ -75,11 +74,8 @@ class Lake:
         return [*result, ("all files", sum(shipped.values()), total)]
 
 
-def parsed(records: DataFrame) -> DataFrame:
+def parsed(lines: DataFrame) -> DataFrame:
     """Return lines with their time, level and day."""
-    lines = records.select(sf.from_json(sf.col("value").cast("string"), LINE).alias("v")).select(
-        "v.*"
-    )
     day, clock = (sf.regexp_extract("text", TIME, group) for group in (1, 2))
     time = sf.try_to_timestamp(sf.concat_ws(" ", day, clock), sf.lit("yyyy-MM-dd HH:mm:ss"))
     level = sf.nullif(sf.lower(sf.regexp_extract("text", LEVEL, 1)), sf.lit(""))

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from odradek.client.cluster import Cluster
 from odradek.client.producer import Producer
+from odradek.pipelines.places import Places
 
 PROBE_BYTES = 4096
 
@@ -30,13 +30,13 @@ def is_text(path: Path) -> bool:
     return bool(start) and b"\0" not in start and not start.startswith((b"\x1f\x8b", b"\xfd7zXZ"))
 
 
-def ship(servers: str, topic: str, files: Iterable[Path]) -> dict[str, int]:
+def ship(places: Places, topic: str, files: Iterable[Path]) -> dict[str, int]:
     """Write the complete lines of files to a topic, and return their number by file.
 
     The key is the file, so its lines stay in order.
     """
     counts = {}
-    with Cluster(servers) as cluster, Producer(cluster) as producer:
+    with places.connect() as cluster, Producer(cluster) as producer:
         for path in files:
             name = str(path)
             lines = path.read_bytes().decode("utf-8", "replace").split("\n")[:-1]

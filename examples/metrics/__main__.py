@@ -5,51 +5,29 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-import odradek.spark
 from examples.metrics import queries
 from examples.metrics.queries import ALERT, ALERTS, METRICS, WINDOW, WINDOWS
 from examples.metrics.sampling import Sampler
-from examples.places import Places, show
-from odradek.demo import broker
-from odradek.demo.spark_work import CONF
+from odradek.pipelines.catalogue import Pipeline
+from odradek.pipelines.command import command
+from odradek.pipelines.places import Line, Places
 
 BARS = " ▁▂▃▄▅▆▇█"
 
 
-def main() -> int:
-    """Run the pipeline, and return 0 if its results reconcile."""
-    parser = argparse.ArgumentParser(prog="python -m examples.metrics")
-    parser.add_argument("--seconds", type=float, default=30, help="how long to sample")
-    parser.add_argument("--output", type=Path, default=Path("metrics-output"))
-    options = parser.parse_args()
-    if options.output.exists():
-        parser.error(f"{options.output} exists; remove it, or choose another --output")
-    console = Console()
-    running = broker.start(options.output / "broker")
-    try:
-        return _run(console, options.output, options.seconds, running)
-    finally:
-        running.stop()
-
-
-def _run(console: Console, output: Path, seconds: float, running: broker.RunningBroker) -> int:
-    assert running.process is not None
-    console.print("Starting Spark")
-    spark = odradek.spark.session("metrics", conf=CONF)
-    places = Places(spark, running.servers, output)
+def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
+    """Sample while the queries run, stop them anywhere, continue them to the end, and reconcile."""
     places.create(METRICS, WINDOWS, ALERTS)
-    sampler = Sampler(running.servers, METRICS, running.process.pid)
+    sampler = Sampler(places, METRICS)
     sampler.start()
     active = queries.start(places, to_the_end=False)
-    console.print(f"Streaming for {seconds:g} s")
-    ends_at = time.monotonic() + seconds
-    while time.monotonic() < ends_at:
-        time.sleep(0.2)
+    console.print(f"Streaming for {options.seconds:g} s")
+    ends_at = time.monotonic() + options.seconds
+    while time.monotonic() < ends_at and not places.stopping.wait(0.2):
         for query in active:
             if query.exception() is not None:
                 raise query.exception()
@@ -59,9 +37,7 @@ def _run(console: Console, output: Path, seconds: float, running: broker.Running
     queries.start(places, to_the_end=True)
     lines = queries.reconcile(places, sampler.count)
     _print_windows(console, places)
-    code = show(console, lines)
-    spark.stop()
-    return code
+    return lines
 
 
 def _print_windows(console: Console, places: Places) -> None:
@@ -79,5 +55,10 @@ def _print_windows(console: Console, places: Places) -> None:
     console.print(table)
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this pipeline."""
+    parser.add_argument("--seconds", type=float, default=30, help="how long to sample")
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(Pipeline("metrics", run, add_arguments, is_example=True)))

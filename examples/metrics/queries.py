@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from examples.metrics.sampling import CLOCK
-from examples.places import Line, Places
+from odradek.pipelines.places import Line, Places
 
 METRICS, WINDOWS, ALERTS = "metrics", "metrics.windows", "metrics.alerts"
 SAMPLE = "name STRING, time BIGINT, value DOUBLE"

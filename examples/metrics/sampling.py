@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from odradek.client.cluster import Cluster
 from odradek.client.producer import Producer
+from odradek.pipelines.places import Places
 
 INTERVAL_S = 0.25
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -89,20 +89,20 @@ def meters(broker_pid: int | None) -> dict[str, Callable[[], float]]:
 class Sampler(threading.Thread):
     """Writes a record for each metric every `INTERVAL_S`, and a record of the clock at the end."""
 
-    def __init__(self, servers: str, topic: str, broker_pid: int | None) -> None:
+    def __init__(self, places: Places, topic: str) -> None:
         super().__init__(name="sampler", daemon=True)
         self.count = 0
         """The number of records that were written, without that of the clock."""
         self.error: Exception | None = None
-        self._servers = servers
+        self._places = places
         self._topic = topic
-        self._meters = meters(broker_pid)
+        self._meters = meters(places.broker_process_id)
         self._ending = threading.Event()
 
     def run(self) -> None:
         """See `threading.Thread`."""
         try:
-            with Cluster(self._servers) as cluster, Producer(cluster) as producer:
+            with self._places.connect() as cluster, Producer(cluster) as producer:
                 while not self._ending.wait(INTERVAL_S):
                     for key, value in self._samples():
                         producer.send(self._topic, value, key=key)

@@ -9,10 +9,12 @@ from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
-from examples.places import Line, Places, command
 from examples.stages import queries
 from examples.stages.queries import AIRLINES, DAILY, DAY, ENRICHED, PLANES, RAW
 from odradek.demo import data
+from odradek.pipelines.catalogue import Pipeline
+from odradek.pipelines.command import command
+from odradek.pipelines.places import Line, Places
 
 DAYS_SHOWN = 5
 
@@ -52,12 +54,10 @@ def _print(console: Console, places: Places) -> None:
     console.print(table)
 
 
-def main() -> int:
-    """Run the pipeline, and return 0 if its results reconcile."""
-    parser = argparse.ArgumentParser(prog="python -m examples.stages")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this pipeline."""
     parser.add_argument("--flights", type=int, default=50_000, help="the year has 336776")
-    return command("stages", run, parser)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(Pipeline("stages", run, add_arguments, is_example=True)))

@@ -12,8 +12,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from examples.places import Line, Places, differing
 from odradek.demo.pipeline import FLIGHT, LATE_MINUTES, latest
+from odradek.pipelines.places import Line, Places, differing
 
 RAW, ENRICHED, DAILY = "flights.raw", "flights.enriched", "flights.daily"
 AIRLINES, PLANES = "airlines", "planes"

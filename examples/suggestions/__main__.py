@@ -9,10 +9,12 @@ from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
-from examples.places import Line, Places, command
 from examples.suggestions import queries
 from examples.suggestions.queries import PAIRS, RATINGS, SUGGESTION, SUGGESTIONS
 from examples.suggestions.ratings import ratings, records
+from odradek.pipelines.catalogue import Pipeline
+from odradek.pipelines.command import command
+from odradek.pipelines.places import Line, Places
 
 SHOWN = 5
 
@@ -50,11 +52,5 @@ def _print(console: Console, places: Places) -> None:
     console.print(table)
 
 
-def main() -> int:
-    """Run the pipeline, and return 0 if its results reconcile."""
-    parser = argparse.ArgumentParser(prog="python -m examples.suggestions")
-    return command("suggestions", run, parser)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(Pipeline("suggestions", run, is_example=True)))

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from examples.places import Line, Places, as_json, differing
+from odradek.pipelines.places import Line, Places, as_json, differing
 
 RATINGS, PAIRS, SUGGESTIONS = "ratings", "ratings.pairs", "suggestions"
 RATING = "user INT, film INT, rating DOUBLE"
@@ -93,8 +93,9 @@ def suggest(places: Places, night: int) -> None:
         .select("user", "rank", "film", sf.col("prediction").cast("double").alias("score"))
     )
     writer = as_json(best, "user").write.format("odradek").mode("append")
-    options = {"kafka.bootstrap.servers": places.servers, "topic": SUGGESTIONS}
-    writer.options(**options, txnAppId=SUGGESTIONS, txnVersion=night).save()
+    writer.options(
+        **places.options, topic=SUGGESTIONS, txnAppId=SUGGESTIONS, txnVersion=night
+    ).save()
 
 
 def reconcile(places: Places, sent: int) -> list[Line]:

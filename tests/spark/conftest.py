@@ -22,7 +22,7 @@ from compat.lab.toolchain import Missing
 import odradek.spark
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
-from odradek.demo.spark_work import LOCAL_FILES
+from odradek.pipelines.settings import LOCAL_FILES
 
 ADD_PARTITIONS_TO_TRANSACTION = 24
 SETTINGS = {

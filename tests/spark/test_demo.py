@@ -17,13 +17,14 @@ import pytest
 from confluent_kafka import Producer
 from tests.support.run_seed import run_seed
 
-from odradek.demo import DemoOptions, broker, data, pipeline, producing, run_state
+from odradek.demo import DemoOptions, data, pipeline, producing, run_state
 from odradek.demo.picture import draw
 from odradek.demo.pipeline import Places
 from odradek.demo.reconciliation import canonical, longest_waits, reconcile
 from odradek.demo.screen import Console, Screen
 from odradek.demo.steps import run
 from odradek.demo.topics import Topics
+from odradek.pipelines import broker
 
 FLIGHTS = 3_000
 INTERRUPTED_RUNS = int(os.environ.get("ODRADEK_DEMO_INTERRUPTIONS", "1"))
@@ -140,7 +141,9 @@ def test_an_unfinished_run_continues_and_a_new_one_removes_its_files(tmp_path):
 
 
 def test_the_broker_ends_with_the_demo_that_is_killed(tmp_path):
-    starts = "import sys, time; from pathlib import Path; from odradek.demo.broker import start\n"
+    starts = (
+        "import sys, time; from pathlib import Path; from odradek.pipelines.broker import start\n"
+    )
     starts += "print(start(Path(sys.argv[1])).servers, flush=True); time.sleep(100)"
     words = [sys.executable, "-c", starts, tmp_path]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as killed:

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from examples.activity import __main__ as activity
 from examples.commitlog import __main__ as commitlog
-from examples.places import Places, show
 from examples.stages import __main__ as stages
 from examples.suggestions import __main__ as suggestions
 from rich.console import Console
+
+from odradek.pipelines.places import Places, show
 
 ROOT = Path(__file__).resolve().parents[2]
 

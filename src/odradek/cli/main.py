@@ -50,6 +50,10 @@ COMMANDS = {
         "Run clusters on simulated time, disks and networks, with faults.",
     ),
     "bench": ("odradek.cli.bench:bench", "Measure the throughput and latency of a running broker."),
+    "pipeline": (
+        "odradek.cli.pipeline:pipeline",
+        "Run pipelines on Spark, and show those that run.",
+    ),
     "demo": ("odradek.cli.demo:demo", "Send real data through a broker and Spark."),
     "format": ("odradek.cli.format:format_command", "Prepare the log directories of a new node."),
     "completion": (

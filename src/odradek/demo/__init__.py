@@ -8,7 +8,7 @@ reconciles every record, compares the results with the results of pandas on the 
 a picture.
 
 - `data` converts the package's tables to events, and `producing` writes events to topics.
-- `broker` runs a broker during the demo.
+- `odradek.pipelines.broker` runs a broker during the demo.
 - `pipeline` has the streaming queries. `reconciliation` has the batch job and the comparison.
   `spark_work` runs both in a thread.
 - `picture` draws the plot, `screen` prints to the user, and `steps` runs all steps in order.

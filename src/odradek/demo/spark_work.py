@@ -26,24 +26,9 @@ from odradek.demo.pipeline import Places
 from odradek.demo.reconciliation import Report, longest_waits, reconcile
 from odradek.demo.run_state import RunState
 from odradek.demo.screen import Screen, Step
+from odradek.pipelines.settings import CONF
 from odradek.spark import java
 from odradek.spark.offsets import from_json
-
-_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing"
-LOCAL_FILES = {
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        f"{_CHECKPOINTS}.FileSystemBasedCheckpointFileManager"
-    ),
-}
-"""By default Spark writes a second file with checksums for each local file, and starts a program
-(`readlink`, `chmod`) for each change of a checkpoint file. This is an eighth of the demo's processor
-time."""
-CONF = {
-    **LOCAL_FILES,
-    "spark.python.authenticate.socketTimeout": "120s",  # a worker on a busy machine starts slowly
-    "spark.sql.shuffle.partitions": "2",
-}
 
 
 class StoppedError(RuntimeError):

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from odradek.demo import DemoOptions, data, producing, run_state
-from odradek.demo import broker as own_broker
-from odradek.demo.broker import BrokerNotStartedError, RunningBroker
 from odradek.demo.data import Tables
 from odradek.demo.pipeline import Places
 from odradek.demo.reconciliation import Report
@@ -16,6 +14,8 @@ from odradek.demo.run_state import RunState
 from odradek.demo.screen import Screen
 from odradek.demo.spark_work import SparkWork
 from odradek.demo.topics import Topics
+from odradek.pipelines import broker as own_broker
+from odradek.pipelines.broker import BrokerNotStartedError, RunningBroker
 from odradek.spark.java import NoJavaError
 
 PICTURE = "delays.png"

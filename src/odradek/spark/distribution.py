@@ -70,13 +70,19 @@ def _check_session(frame: DataFrame) -> None:
             "exactly-once writes of tasks need spark.speculation=false: a copy of a task fails "
             "the write"
         )
-    master = conf.get("spark.master", "")
-    is_local = master == "local" or master.startswith("local[")
-    if not is_local and conf.get("spark.stage.maxConsecutiveAttempts") != "1":
+    if (
+        not is_local(conf.get("spark.master", ""))
+        and conf.get("spark.stage.maxConsecutiveAttempts") != "1"
+    ):
         raise ValueError(
             "exactly-once writes of tasks need spark.stage.maxConsecutiveAttempts=1: the tasks of "
             "a repeated stage cannot know what earlier tasks have written"
         )
+
+
+def is_local(master: str) -> bool:
+    """Return whether a master runs all tasks in the driver's process, where none is repeated."""
+    return master == "local" or master.startswith("local[")
 
 
 def partitioned_for(schema: StructType) -> str | None:

@@ -7,6 +7,7 @@ set here are defaults, which the caller can override.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from odradek.spark import class_archive, java
+from odradek.spark.distribution import is_local
 from odradek.spark.source import FilteringDataSource
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -28,6 +30,9 @@ LOCAL_DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+DRIVER_ADDRESS = ("spark.driver.bindAddress", "spark.driver.host")
+LOOPBACK = re.compile(r"://(127\.0\.0\.1|localhost)\b")
+"""A master on this machine."""
 FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 QUICK_START_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Flags to use only the first JIT compiler, and a garbage collector without threads.
@@ -58,7 +63,8 @@ def session(
     Raises:
         NoJavaError: no Java runtime of version 17 or newer can be found.
     """
-    settings = {"spark.master": master or "local[*]", **LOCAL_DEFAULTS, **(conf or {})}
+    master = master or "local[*]"
+    settings = {"spark.master": master, **_defaults(master), **(conf or {})}
     if SparkSession.getActiveSession() is None:
         runtime = java.find()
         flags = [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"]
@@ -86,6 +92,13 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(FilteringDataSource)
     java_class = SparkSession._get_j_spark_session_class(spark._jvm)
     java_class.setActiveSession(spark._jsparkSession)
+
+
+def _defaults(master: str) -> dict[str, str]:
+    """Return the default settings. Executors on other machines must be able to reach the driver."""
+    if is_local(master) or LOOPBACK.search(master):
+        return LOCAL_DEFAULTS
+    return {name: each for name, each in LOCAL_DEFAULTS.items() if name not in DRIVER_ADDRESS}
 
 
 def _get_or_create(name: str, settings: Mapping[str, str]) -> SparkSession:

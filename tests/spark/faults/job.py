@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from tests.spark.faults.source import FaultySource
 
 import odradek.spark
-from odradek.demo.spark_work import LOCAL_FILES
+from odradek.pipelines.settings import LOCAL_FILES
 
 RECORDS_PER_BATCH = 100
 ERRORS_MAX = 20

@@ -1,8 +1,8 @@
-"""Runs the demo's broker in a child process, with its data in the demo's output directory.
+"""Runs a broker in a child process, for the demo and for pipelines, with its data in their output.
 
-The broker always ends with the demo. The demo keeps the broker's standard input open. When the demo
-ends for any reason, the operating system closes this input, and the broker shuts down. The next run
-waits until the broker has released its data.
+The broker always ends with the process that started it. This process keeps the broker's standard
+input open. When the process ends for any reason, the operating system closes this input, and the
+broker shuts down. The next run waits until the broker has released its data.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+from odradek.client.security import PLAINTEXT, Security
 from odradek.env.file_system import READ_WRITE, OsFileSystem
 
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
 FREE_TIMEOUT_S = 10
+ANSWER_TIMEOUT_MS = 5_000
 COMMAND = """
 import os, signal, sys, threading
 from odradek.cli.main import main
 
-def end_with_the_demo():
-    os.read(0, 1)  # The demo writes nothing, so this returns when the demo has ended.
+def end_with_the_parent():
+    os.read(0, 1)  # The parent writes nothing, so this returns when the parent has ended.
     os.kill(os.getpid(), signal.SIGTERM)
 
-threading.Thread(target=end_with_the_demo, daemon=True).start()
+threading.Thread(target=end_with_the_parent, daemon=True).start()
 sys.argv[0] = "odradek"
 main()
 """
@@ -48,7 +49,7 @@ class RunningBroker:
     process: subprocess.Popen[bytes] | None = None
 
     def stop(self) -> None:
-        """Stop the broker, if the demo started it, and wait until it has ended."""
+        """Stop the broker, if `start` started it, and wait until it has ended."""
         if self.process is None:
             return
         assert self.process.stdin is not None
@@ -78,7 +79,7 @@ def start(directory: Path) -> RunningBroker:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C goes only to the demo, which stops the broker
+            start_new_session=True,  # Ctrl-C goes only to this process
         )
     broker = RunningBroker(f"127.0.0.1:{port}", process)
     deadline = time.monotonic() + START_TIMEOUT_S
@@ -117,29 +118,24 @@ def _is_free(lock: str) -> bool:
         files.close(descriptor)
 
 
-def check(servers: str) -> None:
+def check(servers: str, security: Security = PLAINTEXT) -> None:
     """Check that a broker responds at the address that the user gave.
 
     Raises:
         BrokerNotStartedError: no broker responds.
     """
-    if not _answers(servers):
+    if not _answers(servers, security):
         raise BrokerNotStartedError(
             f"no broker responds at {servers}: start one there, or omit --bootstrap-server"
         )
 
 
-def _answers(servers: str) -> bool:
+def _answers(servers: str, security: Security = PLAINTEXT) -> bool:
     """Return whether a broker responds to a client."""
-    host, _, port = servers.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=1).close()
-    except (OSError, ValueError):
-        return False
-    client = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    try:
-        client.list_topics(timeout=5)
-    except KafkaException:
+        with Cluster(servers, timeout_ms=ANSWER_TIMEOUT_MS, security=security) as cluster:
+            cluster.refresh([])
+    except (ClientError, ValueError):
         return False
     return True
 

@@ -1,13 +1,17 @@
+<<<<<<< HEAD:examples/places.py
 """The common part of the pipelines: a broker, Spark, topics with JSON values, and reconciliation.
 
 Reconciliation compares the results of a pipeline with the data that was sent.
 """
+=======
+"""What a pipeline gets: Spark, the broker's address, topics of JSON values, checkpoints."""
+>>>>>>> 0ff0032 (odradek pipeline run, list and status: pipelines of examples/ and of users with a session, checkpoints and a clean end):src/odradek/pipelines/places.py
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,15 +20,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
-import odradek.spark
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
+from odradek.client.errors import BrokerError
 from odradek.client.producer import Producer
-from odradek.demo import broker
-from odradek.demo.spark_work import CONF
+from odradek.client.security import parse_security
+from odradek.model.errors import ErrorCode
 
 Line = tuple[str, object, object]
 """One comparison: a description, the expected value, and the value that was found."""
+
+
+class StoppedError(RuntimeError):
+    """The user has stopped the pipeline."""
 
 
 @dataclass(frozen=True)
@@ -34,24 +42,47 @@ class Places:
     spark: SparkSession
     servers: str
     output: Path
+    """The directory of the pipeline's files, on the driver."""
+    checkpoints: str = ""
+    """The directory or URL of the checkpoints; by default in `output`."""
+    client_settings: Mapping[str, str] = field(default_factory=dict)
+    """The settings of TLS and SASL of clients."""
+    broker_process_id: int | None = None
+    """The process of the broker, if it was started for the pipeline."""
+    is_continued: bool = False
+    """Whether an earlier run has left its checkpoints, so that its queries continue."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set when the user stops the pipeline."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of `format("odradek")` that name the cluster."""
+        settings = {f"kafka.{name}": value for name, value in self.client_settings.items()}
+        return {**settings, "kafka.bootstrap.servers": self.servers}
+
+    def connect(self) -> Cluster:
+        """Return a client of the cluster."""
+        return Cluster(self.servers, security=parse_security(self.client_settings))
 
     def create(self, *topics: str, partitions: int = 2, **settings: str) -> None:
         """Create topics. Nothing is deleted by age, because the data is older than the topics.
+
+        If the pipeline is continued, the topics may exist.
 
         Raises:
             ClientError: a topic cannot be created.
         """
         configs = {"retention.ms": "-1"} | {k.replace("_", "."): v for k, v in settings.items()}
-        with Cluster(self.servers) as cluster:
+        with self.connect() as cluster:
             new = [NewTopic(name, partitions, 1, configs) for name in topics]
             for made in create_topics(cluster, new).values():
-                if isinstance(made, Exception):
+                if isinstance(made, Exception) and not (self.is_continued and _exists(made)):
                     raise made
 
     def send(self, topic: str, records: Iterable[tuple[str, str | None]]) -> int:
         """Write records of (key, value) to a topic, and return their number."""
         count = 0
-        with Cluster(self.servers) as cluster, Producer(cluster) as producer:
+        with self.connect() as cluster, Producer(cluster) as producer:
             for key, value in records:
                 encoded = None if value is None else value.encode()
                 producer.send(topic, encoded, key=key.encode())
@@ -60,8 +91,8 @@ class Places:
 
     def read(self, topic: str, schema: str | None = None) -> DataFrame:
         """Return the committed records of a topic, or with a schema the fields of JSON values."""
-        source = self.spark.read.format("odradek").option("kafka.bootstrap.servers", self.servers)
-        options = {"subscribe": topic, "isolation.level": "read_committed"}
+        source = self.spark.read.format("odradek").options(**self.options)
+        options = {"subscribe": topic, "kafka.isolation.level": "read_committed"}
         records = source.options(**options).load()
         return records if schema is None else parsed(records, schema)
 
@@ -77,9 +108,8 @@ class Places:
         A micro-batch has at most `per_batch` records. The query commits its progress to the
         consumer group `group`. If several queries read a topic, give each its own group.
         """
-        source = self.spark.readStream.format("odradek")
-        source = source.option("kafka.bootstrap.servers", self.servers)
-        options = {"startingOffsets": "earliest", "isolation.level": "read_committed"}
+        source = self.spark.readStream.format("odradek").options(**self.options)
+        options = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
         if per_batch is not None:
             source = source.option("maxOffsetsPerTrigger", per_batch)
         if group is not None:
@@ -89,20 +119,29 @@ class Places:
 
     def checkpoint(self, name: str) -> str:
         """Return the directory of a query's checkpoint."""
-        return str(self.output / "checkpoints" / name)
+        return f"{self.checkpoints or self.output / 'checkpoints'}/{name}"
 
     def write(
         self, rows: DataFrame, topic: str, key: str | Column, *, to_the_end: bool = True
     ) -> StreamingQuery:
         """Start to write rows to a topic as JSON, exactly once.
 
+<<<<<<< HEAD:examples/places.py
         With `to_the_end` the query processes all records that are in the source now, and ends. This
         method waits for it.
+=======
+        With `to_the_end` the query processes all records that are there now, and this method waits
+        for its end. The name of the query is the topic.
+
+        Raises:
+            StoppedError: the user has stopped the pipeline.
+>>>>>>> 0ff0032 (odradek pipeline run, list and status: pipelines of examples/ and of users with a session, checkpoints and a clean end):src/odradek/pipelines/places.py
         """
         writer = (
             as_json(rows, key)
             .writeStream.format("odradek")
-            .option("kafka.bootstrap.servers", self.servers)
+            .queryName(topic)
+            .options(**self.options)
             .option("topic", topic)
             .option("deliveryGuarantee", "exactly-once")
             .option("checkpointLocation", self.checkpoint(topic))
@@ -110,8 +149,22 @@ class Places:
         if not to_the_end:
             return writer.trigger(processingTime="1 second").start()
         query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
+        self.wait_for(query)
         return query
+
+    def wait_for(self, query: StreamingQuery) -> None:
+        """Wait until a query has ended.
+
+        Raises:
+            StoppedError: the user has stopped the pipeline.
+        """
+        query.awaitTermination()
+        if self.stopping.is_set():
+            raise StoppedError("stopped")
+
+
+def _exists(error: Exception) -> bool:
+    return isinstance(error, BrokerError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def parsed(records: DataFrame, schema: str) -> DataFrame:
@@ -144,34 +197,3 @@ def show(console: Console, lines: Iterable[Line]) -> int:
         is_exact &= expected == found
     console.print(table)
     return 0 if is_exact else 1
-
-
-Run = Callable[[Console, Places, argparse.Namespace], list[Line]]
-
-
-def command(
-    name: str,
-    run: Run,
-    parser: argparse.ArgumentParser,
-    check: Callable[[argparse.Namespace], None] = lambda options: None,
-) -> int:
-    """Run a pipeline with its own broker and Spark. Return 0 if its results reconcile.
-
-    `check` checks the options before anything is started.
-    """
-    parser.add_argument("--output", type=Path, default=Path(f"{name}-output"))
-    options = parser.parse_args()
-    if options.output.exists():
-        parser.error(f"{options.output} exists; remove it, or choose another --output")
-    check(options)
-    console = Console()
-    running = broker.start(options.output / "broker")
-    try:
-        spark = odradek.spark.session(name, conf=CONF)
-        try:
-            places = Places(spark, running.servers, options.output)
-            return show(console, run(console, places, options))
-        finally:
-            spark.stop()
-    finally:
-        running.stop()

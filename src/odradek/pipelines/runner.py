@@ -1,0 +1,353 @@
+"""Runs a pipeline: broker, Spark, the pipeline in a thread, and a clean end.
+
+The main thread waits, so that SIGINT and SIGTERM are handled at once, and not only after a call to
+the JVM. All calls to Spark are made in one other thread, because a session is active only in the
+thread that created it; except the calls that end the session.
+
+After the first signal no new query is started. Each query may complete its micro-batch within
+`RunOptions.grace_s`, so that no transaction stays open. Then queries, Spark and the broker end, in
+this order. A second signal ends the wait. Whenever the process ends, even by `kill -9`, the next run
+continues from the checkpoints.
+
+If a signal is sent to the whole process group, Spark and its workers get it too. Then micro-batches
+end at once, and a transaction may stay open until the next run, or until it times out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+
+import odradek.spark
+from odradek.client.errors import ClientError
+from odradek.client.security import parse_security
+from odradek.pipelines import broker, runs, settings
+from odradek.pipelines.broker import BrokerNotStartedError, RunningBroker
+from odradek.pipelines.catalogue import Pipeline
+from odradek.pipelines.listener import ProgressListener, checkpoint_and_groups
+from odradek.pipelines.places import Line, Places, StoppedError, show
+from odradek.pipelines.reports import Report
+from odradek.pipelines.runs import AlreadyRunningError, QueryState, Run, RunFile
+from odradek.spark.java import NoJavaError
+
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+GRACE_S = 30.0
+POLL_S = 0.1
+END_TIMEOUT_S = 30.0
+"""How long the pipeline's own code may run after Spark has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of a run that all pipelines have.
+
+    Without `servers` the run starts a broker, with its data in `output`. `master` defaults to
+    `local[*]`. `checkpoints` defaults to a directory in `output`.
+    """
+
+    output: Path
+    servers: str | None = None
+    client_settings: Mapping[str, str] = field(default_factory=dict)
+    master: str | None = None
+    checkpoints: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    grace_s: float = GRACE_S
+    as_json: bool = False
+
+
+class OutputExistsError(RuntimeError):
+    """An example needs a new output directory."""
+
+
+def execute(pipeline: Pipeline, arguments: Any, options: RunOptions) -> int:
+    """Run a pipeline. Return 0 if it ends and reconciles, 1 if it fails, 130 after a signal.
+
+    Raises:
+        OutputExistsError: the output exists, and the pipeline is an example.
+        AlreadyRunningError: another process runs the pipeline with this output.
+    """
+    existed = options.output.exists()
+    if existed and pipeline.is_example:
+        raise OutputExistsError(
+            f"{options.output} exists. An example sends its own data, so it needs a new directory: "
+            "remove this one, or choose another --output"
+        )
+    execution = _Execution(pipeline, arguments, options, is_continued=existed)
+    with _signals(execution):
+        return execution.run()
+
+
+@contextmanager
+def _signals(execution: _Execution) -> Iterator[None]:
+    """Stop the execution on SIGINT and SIGTERM."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        execution.stop()
+
+    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Execution:
+    """One run of a pipeline."""
+
+    def __init__(
+        self, pipeline: Pipeline, arguments: Any, options: RunOptions, *, is_continued: bool
+    ) -> None:
+        self._pipeline = pipeline
+        self._arguments = arguments
+        self._options = options
+        self._is_continued = is_continued
+        self._console = Console(stderr=options.as_json)
+        self._stopping = threading.Event()
+        self._must_hurry = threading.Event()
+        self._spark: SparkSession | None = None
+        self._code = EXIT_FAILED
+        self._lock = threading.Lock()
+        """Held by the thread that changes or writes `_state`."""
+        output = str(options.output.resolve())
+        self._state = Run(
+            name=pipeline.name,
+            output=output,
+            process_id=os.getpid(),
+            started_at_ms=time.time_ns() // 1_000_000,
+            master=options.master or "local[*]",
+            servers=options.servers,
+            checkpoints=options.checkpoints or f"{output}/checkpoints",
+        )
+        self._file = RunFile(self._state)
+
+    def stop(self) -> None:
+        """End the run. The second call ends it without a wait for micro-batches."""
+        if self._stopping.is_set():
+            self._must_hurry.set()
+        self._stopping.set()
+
+    def run(self) -> int:
+        """Run the pipeline, and return the exit code."""
+        running: RunningBroker | None = None
+        try:
+            running = self._broker()
+            worker = threading.Thread(target=self._work, args=(running,), name="pipeline")
+            worker.daemon = True  # code of the pipeline that does not end cannot stop the exit
+            worker.start()
+            while worker.is_alive() and not self._stopping.is_set():
+                worker.join(POLL_S)
+            if worker.is_alive():
+                self._end(worker)
+        except BrokerNotStartedError as error:
+            self._fail(str(error))
+        finally:
+            if running is not None:
+                running.stop()
+            self._file.close(keep=self._state.state == runs.FAILED)
+        return EXIT_INTERRUPTED if self._stopping.is_set() else self._code
+
+    def _broker(self) -> RunningBroker:
+        options = self._options
+        if options.servers is not None:
+            broker.check(options.servers, parse_security(options.client_settings))
+            return RunningBroker(options.servers)
+        running = broker.start(options.output / "broker")
+        with self._lock:
+            self._state.connected_to(running.servers)
+            self._file.save(self._state)
+        return running
+
+    # -- in the thread of Spark -------------------------------------------------------------
+
+    def _work(self, running: RunningBroker) -> None:
+        """Run the pipeline, and set the exit code."""
+        try:
+            self._run(running)
+        except StoppedError:
+            pass
+        except (PySparkException, NoJavaError, ClientError) as error:
+            # Spark's errors end with the frames of its own threads, which nobody needs.
+            self._fail(str(error).split("\n\nJVM stacktrace")[0].strip())
+        except Exception as error:  # noqa: BLE001  (of the pipeline's code)
+            self._fail(f"{type(error).__name__}: {error}")
+            if not self._stopping.is_set():
+                self._console.print_exception()
+
+    def _run(self, running: RunningBroker) -> None:
+        options = self._options
+        conf = settings.conf_for(options.master, is_small=self._pipeline.is_example)
+        self._spark = spark = odradek.spark.session(
+            f"odradek pipeline {self._pipeline.name}",
+            master=options.master,
+            conf={**conf, **options.conf},
+            quick_start=self._pipeline.is_example,
+        )
+        if self._stopping.is_set():
+            raise StoppedError
+        listener = ProgressListener(self._on_batch, self._on_end)
+        spark.streams.addListener(listener)
+        places = Places(
+            spark,
+            running.servers,
+            options.output,
+            options.checkpoints or "",
+            options.client_settings,
+            None if running.process is None else running.process.pid,
+            self._is_continued,
+            self._stopping,
+        )
+        self._say_begin()
+        lines = self._pipeline.run(self._console, places, self._arguments)
+        if lines is None:
+            self._wait(spark)
+            self._code = 0
+        else:
+            self._code = self._reconciled(list(lines))
+        if not self._stopping.is_set():
+            spark.streams.removeListener(listener)
+            spark.stop()
+
+    def _wait(self, spark: SparkSession) -> None:
+        """Wait until all queries have ended.
+
+        Raises:
+            StreamingQueryException: a query failed.
+            StoppedError: the user has stopped the pipeline.
+        """
+        while spark.streams.active:
+            if spark.streams.awaitAnyTermination(1):
+                spark.streams.resetTerminated()
+            if self._stopping.is_set():
+                raise StoppedError
+
+    def _reconciled(self, lines: list[Line]) -> int:
+        if self._options.as_json:
+            found = [
+                dict(zip(("what", "expected", "found"), map(str, e), strict=True)) for e in lines
+            ]
+            self._event("reconciled", lines=found)
+            return 0 if all(expected == found for _, expected, found in lines) else EXIT_FAILED
+        return show(self._console, lines)
+
+    # -- reports ----------------------------------------------------------------------------
+
+    def _say_begin(self) -> None:
+        state = self._state
+        if self._options.as_json:
+            self._event(
+                "started", name=state.name, servers=state.servers, checkpoints=state.checkpoints
+            )
+            return
+        self._print(f"Broker {state.servers}, Spark on {state.master}")
+        self._print(f"Checkpoints in {state.checkpoints}")
+
+    def _on_batch(self, report: Report) -> None:
+        assert self._spark is not None, "queries need a session"
+        with self._lock:
+            before = self._state.queries.get(report.query_id)
+            if before is None or before.checkpoint is None:
+                found = checkpoint_and_groups(self._spark, report.query_id)
+            else:
+                found = before.checkpoint, before.groups
+            self._state.queries[report.query_id] = QueryState(report, *found)
+            self._file.save(self._state)
+        if self._options.as_json:
+            self._event("batch", **asdict(report))
+        else:
+            self._print(report.line())
+
+    def _on_end(self, query_id: str, error: str | None) -> None:
+        del error  # `awaitTermination` raises it
+        with self._lock:
+            query = self._state.queries.get(query_id)
+            if query is not None:
+                self._state.queries[query_id] = replace(query, is_active=False)
+                self._file.save(self._state)
+
+    def _event(self, kind: str, **content: Any) -> None:
+        sys.stdout.write(json.dumps({"event": kind, **content}) + "\n")
+        sys.stdout.flush()
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _fail(self, text: str) -> None:
+        """Report an error. After a signal, errors are the consequence of the end."""
+        if self._stopping.is_set():
+            return
+        self._code = EXIT_FAILED
+        with self._lock:
+            self._state.failed(text)
+            self._file.save(self._state)
+        if self._options.as_json:
+            self._event("failed", error=text)
+        else:
+            self._console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def _end(self, worker: threading.Thread) -> None:
+        """End queries and Spark, in the main thread, after a signal."""
+        with self._lock:
+            self._state.stopping()
+            self._file.save(self._state)
+        while self._spark is None and worker.is_alive():  # the session is about to start
+            worker.join(POLL_S)
+        if self._spark is not None:
+            try:
+                self._end_queries(self._spark)
+                self._spark.sparkContext.setLogLevel("OFF")  # threads that end write errors
+                self._spark.stop()
+            except (Py4JError, OSError):
+                self._print("Spark ended by itself, for example because it got the signal too")
+        worker.join(END_TIMEOUT_S)
+        is_example = self._pipeline.is_example
+        self._print("Stopped." if is_example else "Stopped. The same command continues.")
+
+    def _end_queries(self, spark: SparkSession) -> None:
+        """Let each query complete its micro-batch, and stop it."""
+        active = spark.streams.active
+        grace_s = self._options.grace_s
+        if active:
+            self._print(
+                f"Stopping: micro-batches may take {grace_s:g} s more; again to stop them now"
+            )
+        last = {query.id: _last_batch(query) for query in active}
+        deadline = time.monotonic() + grace_s
+        left = list(active)
+        while left and time.monotonic() < deadline and not self._must_hurry.is_set():
+            for query in list(left):
+                is_between = not query.status["isTriggerActive"]
+                if not query.isActive or is_between or _last_batch(query) != last[query.id]:
+                    query.stop()
+                    left.remove(query)
+            time.sleep(POLL_S if left else 0)
+        for query in left:
+            query.stop()
+
+
+def _last_batch(query: StreamingQuery) -> int | None:
+    progress = query.lastProgress
+    return None if progress is None else progress["batchId"]
+
+
+__all__ = ["AlreadyRunningError", "OutputExistsError", "RunOptions", "execute"]
