@@ -122,21 +122,29 @@ def check(servers: str, security: Security = PLAINTEXT) -> None:
     """Check that a broker responds at the address that the user gave.
 
     Raises:
-        BrokerNotStartedError: no broker responds.
+        BrokerNotStartedError: the address is malformed, or no broker responds.
     """
-    if not _answers(servers, security):
+    try:
+        answers = _answers(servers, security)
+    except ValueError as error:
+        raise BrokerNotStartedError(f"--bootstrap-server: {error}") from error
+    if not answers:
         raise BrokerNotStartedError(
             f"no broker responds at {servers}: start one there, or omit --bootstrap-server"
         )
 
 
 def _answers(servers: str, security: Security = PLAINTEXT) -> bool:
-    """Return whether a broker responds to a client."""
-    try:
-        with Cluster(servers, timeout_ms=ANSWER_TIMEOUT_MS, security=security) as cluster:
+    """Return whether a broker responds to a client.
+
+    Raises:
+        ValueError: the address is malformed.
+    """
+    with Cluster(servers, timeout_ms=ANSWER_TIMEOUT_MS, security=security) as cluster:
+        try:
             cluster.refresh([])
-    except (ClientError, ValueError):
-        return False
+        except ClientError:
+            return False
     return True
 
 
