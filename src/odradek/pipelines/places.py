@@ -1,11 +1,7 @@
-<<<<<<< HEAD:examples/places.py
-"""The common part of the pipelines: a broker, Spark, topics with JSON values, and reconciliation.
+"""What a pipeline gets: Spark, the broker's address, topics with JSON values, and checkpoints.
 
 Reconciliation compares the results of a pipeline with the data that was sent.
 """
-=======
-"""What a pipeline gets: Spark, the broker's address, topics of JSON values, checkpoints."""
->>>>>>> 0ff0032 (odradek pipeline run, list and status: pipelines of examples/ and of users with a session, checkpoints and a clean end):src/odradek/pipelines/places.py
 
 from __future__ import annotations
 
@@ -126,16 +122,11 @@ class Places:
     ) -> StreamingQuery:
         """Start to write rows to a topic as JSON, exactly once.
 
-<<<<<<< HEAD:examples/places.py
         With `to_the_end` the query processes all records that are in the source now, and ends. This
-        method waits for it.
-=======
-        With `to_the_end` the query processes all records that are there now, and this method waits
-        for its end. The name of the query is the topic.
+        method waits for it. The name of the query is the topic.
 
         Raises:
             StoppedError: the user has stopped the pipeline.
->>>>>>> 0ff0032 (odradek pipeline run, list and status: pipelines of examples/ and of users with a session, checkpoints and a clean end):src/odradek/pipelines/places.py
         """
         writer = (
             as_json(rows, key)
