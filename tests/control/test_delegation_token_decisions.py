@@ -129,6 +129,13 @@ def test_renewers_are_users():
     assert not tokens.stored
 
 
+def test_a_named_owner_has_a_type():
+    tokens = Tokens()
+    answer = tokens.create(ALICE, owner_principal_type=None, owner_principal_name="bob")
+    assert answer.error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
+    assert not tokens.stored
+
+
 def refusals(tokens):
     return (
         tokens.create(ALICE, "Group:g").error_code,

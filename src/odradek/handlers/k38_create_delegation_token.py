@@ -14,13 +14,17 @@ from __future__ import annotations
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.controller.controller import Controller
-from odradek.core.controller.delegation_tokens import create_response, owner_of
+from odradek.core.controller.delegation_tokens import (
+    are_principals_valid,
+    create_response,
+    owner_of,
+)
 from odradek.handlers.authorization import AclOperation, permits
 from odradek.handlers.delegation_tokens import NO_TIMESTAMP, require_secure
 from odradek.handlers.handler import Handler
 from odradek.model.acl import AclResourceType
 from odradek.model.errors import ApiError, ErrorCode
-from odradek.model.principal import ANONYMOUS, USER_TYPE, Principal
+from odradek.model.principal import ANONYMOUS, Principal
 from odradek.wire.generated.create_delegation_token_request import CreateDelegationTokenRequest
 from odradek.wire.generated.create_delegation_token_response import CreateDelegationTokenResponse
 
@@ -43,7 +47,7 @@ async def handle(
     try:
         require_secure(broker, context)
         _check_owner(broker, context, request)
-        if any(each.principal_type != USER_TYPE for each in request.renewers):
+        if not are_principals_valid(request):
             raise ApiError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     except ApiError as error:
         return _refused(context, request, error.code)

@@ -45,7 +45,7 @@ def create_delegation_token(
     owner = owner_of(request, requester)
     response = create_response(owner, requester)
     error = _refusal(state)
-    if error is None and any(each.principal_type != USER_TYPE for each in request.renewers):
+    if error is None and not are_principals_valid(request):
         error = ErrorCode.INVALID_PRINCIPAL_TYPE
     if error is not None:
         response.error_code = error
@@ -76,6 +76,13 @@ def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Pri
     if not request.owner_principal_name:
         return requester
     return Principal(request.owner_principal_type or "", request.owner_principal_name)
+
+
+def are_principals_valid(request: CreateDelegationTokenRequest) -> bool:
+    """Return whether all renewers are users, and a named owner has a type."""
+    if request.owner_principal_name and request.owner_principal_type is None:
+        return False
+    return all(each.principal_type == USER_TYPE for each in request.renewers)
 
 
 def create_response(owner: Principal, requester: Principal) -> CreateDelegationTokenResponse:
