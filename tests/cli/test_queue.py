@@ -4,6 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.testing import Broker
+
+SETTINGS = {
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "100",
+    "group.share.assignment.interval.ms": "0",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "offsets.topic.num.partitions": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def bootstrap():
+    with Broker(settings=SETTINGS) as broker:
+        yield broker.bootstrap_servers
+
 
 @pytest.fixture
 def queue(odradek, name):
@@ -14,7 +30,7 @@ def queue(odradek, name):
 
 
 def worked(odradek, queue, *options, **more):
-    return odradek("queue", "work", queue, queue, "--idle", "1s", *options, **more)
+    return odradek("queue", "work", queue, queue, "--idle", "10s", *options, **more)
 
 
 def test_work_prints_and_accepts(odradek, queue):
@@ -73,5 +89,5 @@ def test_errors_say_what_to_do(odradek, queue):
     assert "no such topic" in odradek("queue", "work", queue, "no-such-topic", code=1).err
     assert "--run" in odradek("queue", "work", queue, queue, "--reject-on", 3, code=2).err
     odradek("consume", queue, "--group", f"{queue}-classic", "--count", 1)
-    other = odradek("queue", "work", f"{queue}-classic", queue, "--idle", "5s", code=1)
+    other = odradek("queue", "work", f"{queue}-classic", queue, "--idle", "10s", code=1)
     assert "Error: " in other.err
