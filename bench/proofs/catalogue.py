@@ -136,6 +136,10 @@ LONG_TESTS = (
         _pytest("-m", "cluster", "tests/crash/test_cluster_faults.py"), "ODRADEK_CLUSTER_FAULTS",
     ),
     LongTest(
+        "share-kills", "kills of a node and of members of a share group", 100,
+        _pytest("-m", "cluster", "tests/crash/test_share_kills.py"), "ODRADEK_SHARE_KILLS",
+    ),
+    LongTest(
         "permissions", "responses with and without rights compared with Apache Kafka", 1,
         _pytest("-m", "long or not long", "tests/authorizer/matrix"),
     ),
