@@ -63,7 +63,7 @@ SETTINGS = {"broker.heartbeat.interval.ms": "200"}
 LIMIT_SECONDS = 120.0
 """A trial that takes longer has not ended in time. It is also the default `delivery.timeout.ms`."""
 SETUP_SECONDS_MAX = 180.0
-FEW, TRIALS_WITH_FEW = 10, 3
+FEW, TRIALS_WITH_FEW = 10, 2
 """With so few partitions, the trial with the killed leader runs several times in each round, because
 the moment of the client's next retry is random."""
 WARM_UP_WRITES = 3

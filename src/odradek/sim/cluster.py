@@ -1,10 +1,11 @@
 """A run with three or more nodes, and faults of the machines and of the network.
 
 The first five nodes are brokers and controllers, the others only brokers. Each partition has three
-replicas, and `min.insync.replicas` is 2. One machine at a time fails: it is killed, it is stopped,
-its traffic to one other machine is cut in one direction, or it is cut off from all others. It loses
-power only if the caller chooses this fault. Before the next fault all nodes serve again. At the
-end, beside the checks of a single node, all replicas of a partition must have the same records, and
+replicas, and `min.insync.replicas` is 2. Machines fail: one is killed, it is stopped, its traffic to
+one other machine is cut in one direction, or it is cut off from all others. It loses power only if
+the caller chooses this fault. At most `FAULTS_AT_ONCE` machines have a fault at the same time. So the
+quorum may be lost, and a partition may have no leader; but no acknowledged record may be lost,
+because the disks survive. At the end, beside the checks of a single node, all replicas of a partition must have the same records, and
 all nodes must have the same image of the metadata. A `Watch` checks the nodes during the run, which
 ends at the first violation.
 """
@@ -34,6 +35,10 @@ CONTROLLER_PORT = 9093
 SESSION_TIMEOUT_MS = 2000
 """The time after which the controller fences a broker that sends no heartbeats."""
 CUT_ONE_WAY, CUT_OFF = "cut one way", "cut off"
+FAULTS_AT_ONCE = 2
+"""The maximum number of machines that have a fault at the same time."""
+OVERLAPPING_SHARE = 0.5
+"""The fraction of faults during which the next fault may begin."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -58,7 +63,12 @@ class ClusterScenario(Scenario):
         self.node_ids = range(1, nodes + 1)
         self.settings = _settings(self.node_ids[:VOTERS_MAX])
         super().__init__(seed, faults, pace, faults_max)
-        self.watch = Watch(self.simulation, self.machines, SESSION_TIMEOUT_MS)
+        self._ongoing: dict[str, asyncio.Task[None]] = {}
+        """The faults that last, by the name of the machine."""
+        self._may_overlap = False
+        """Whether the next fault may begin while another one lasts."""
+        voters = self.machines[:VOTERS_MAX]
+        self.watch = Watch(self.simulation, self.network, self.machines, voters, SESSION_TIMEOUT_MS)
         self.watch.start()
 
     def new_machines(self) -> list[Machine]:
@@ -94,39 +104,75 @@ class ClusterScenario(Scenario):
         self.actors.append(Administrator(self.simulation, client, self.facts))
 
     async def disturb(self) -> None:
-        """Let one machine fail in a random way, and wait until all nodes serve."""
-        await self.until(lambda: all(each.is_serving for each in self.machines))
-        machine = self.random.choice(self.machines)
+        """Let one machine fail in a random way. Return when the next fault may begin.
+
+        After some of the faults this is at once, and the next machine fails while the fault lasts.
+        Otherwise it is when all nodes serve again.
+        """
+        await self.until(self._may_fail)
+        machine = self.random.choice(self._healthy())
         kinds = [*self.faults, *(self.rare_faults if self.is_durable else ())]
         kind = self.random.choice([each for each in kinds if each in self.allowed])
         self.facts.count(f"fault {kind}")
+        if self._ongoing:
+            self.facts.count("overlapping faults")
         self.watch.look()
-        if kind in ("kill", POWER):
-            if kind == POWER:
-                machine.lose_power()
-            else:
-                machine.kill()
-            await asyncio.sleep(self.random.uniform(0.01, self.pace.outage_s_max))
-            machine.start()
-        elif kind == "stop":
+        self._ongoing[machine.name] = self.loop.create_task(self._fail(machine, kind))
+        self._may_overlap = self.random.random() < OVERLAPPING_SHARE
+        if not self._may_overlap:
+            await self.end_faults()
+
+    async def end_faults(self) -> None:
+        """See `Scenario`."""
+        for name, task in list(self._ongoing.items()):
+            await task
+            del self._ongoing[name]
+
+    def _may_fail(self) -> bool:
+        """Return whether the next fault may begin."""
+        for name, task in list(self._ongoing.items()):
+            if task.done():
+                task.result()
+                del self._ongoing[name]
+        if self._may_overlap and len(self._ongoing) < FAULTS_AT_ONCE:
+            return bool(self._healthy())
+        return not self._ongoing and all(each.is_serving for each in self.machines)
+
+    def _healthy(self) -> list[Machine]:
+        """Return the machines that serve and have no fault."""
+        return [
+            each for each in self.machines if each.is_serving and each.name not in self._ongoing
+        ]
+
+    async def _fail(self, machine: Machine, kind: str) -> None:
+        """Let a machine fail, and start it again or wait until its network works again."""
+        if kind in (CUT_ONE_WAY, CUT_OFF):
+            await self._cut(machine, kind)
+            return
+        if kind == POWER:
+            machine.lose_power()
+        elif kind == "kill":
+            machine.kill()
+        else:
             stopped = asyncio.Event()
             machine.stop(stopped.set)
             await stopped.wait()
-            await asyncio.sleep(self.random.uniform(0.01, self.pace.outage_s_max))
-            machine.start()
-        else:
-            duration_ns = int(self.random.uniform(0.1, self.pace.outage_s_max + 1) * _SECOND_NS)
-            others = [each for each in self.machines if each is not machine]
-            if kind == CUT_ONE_WAY:
-                others = self.random.sample(others, 1)
-            names = ", ".join(each.name for each in others)
-            how = "sends nothing to" if kind == CUT_ONE_WAY else "is cut off from"
-            self.simulation.note(machine.name, f"{how} {names} for {duration_ns // 1_000_000} ms")
-            for other in others:
-                self.network.cut(machine.name, other.name, duration_ns)
-                if kind == CUT_OFF:
-                    self.network.cut(other.name, machine.name, duration_ns)
-            await asyncio.sleep(duration_ns / _SECOND_NS)
+        await asyncio.sleep(self.random.uniform(0.01, self.pace.outage_s_max))
+        machine.start()
+
+    async def _cut(self, machine: Machine, kind: str) -> None:
+        duration_ns = int(self.random.uniform(0.1, self.pace.outage_s_max + 1) * _SECOND_NS)
+        others = [each for each in self.machines if each is not machine]
+        if kind == CUT_ONE_WAY:
+            others = self.random.sample(others, 1)
+        names = ", ".join(each.name for each in others)
+        how = "sends nothing to" if kind == CUT_ONE_WAY else "is cut off from"
+        self.simulation.note(machine.name, f"{how} {names} for {duration_ns // 1_000_000} ms")
+        for other in others:
+            self.network.cut(machine.name, other.name, duration_ns)
+            if kind == CUT_OFF:
+                self.network.cut(other.name, machine.name, duration_ns)
+        await asyncio.sleep(duration_ns / _SECOND_NS)
 
     async def violations_of_replicas(self) -> list[str]:
         """Return the differences between replicas, and between the images of the metadata."""

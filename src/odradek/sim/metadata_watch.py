@@ -149,24 +149,33 @@ def _problem(partition: PartitionRegistration, fenced: set[int]) -> str:
 
 
 class FencingWatch:
-    """Checks that a broker that is down becomes fenced when its session has expired."""
+    """Checks that a broker that is down becomes fenced when its session has expired.
+
+    The session is counted from when a controller can decide: it is active, and reaches a majority of
+    the voters.
+    """
 
     def __init__(self, session_timeout_ms: int) -> None:
         # An eighth of the session is the grace of a check that runs late.
         self._limit_ns = (session_timeout_ms + session_timeout_ms // 8 + 250) * 1_000_000
         self._active: dict[tuple[str, int, int], int] = {}
-        """When a controller was first seen active, by node, incarnation and epoch."""
+        """Since when a controller can decide, by node, incarnation and epoch."""
 
     def look(
         self, now_ns: int, nodes: Sequence[SeenNode], down: Mapping[int, int]
     ) -> Iterator[str]:
-        """Yield the violations. `down` has the brokers that are down, and since when."""
+        """Yield the violations.
+
+        `nodes` are the nodes that reach a majority of the voters. `down` has the brokers that are
+        down, and since when.
+        """
+        before, self._active = self._active, {}
         for node in nodes:
             controller = node.controller
             if controller is None or not controller.is_active:
                 continue
             key = node.name, node.incarnation, controller.epoch
-            since_ns = self._active.setdefault(key, now_ns)
+            since_ns = self._active[key] = before.get(key, now_ns)
             for broker_id, down_ns in down.items():
                 broker = controller.image.cluster.brokers.get(broker_id)
                 waited_ns = now_ns - max(since_ns, down_ns)

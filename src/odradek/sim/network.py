@@ -58,16 +58,25 @@ class SimNetwork:
 
     def arrival_ns(self, source: str, target: str, after_ns: int) -> int:
         """Return the time when bytes sent now arrive. It is not before `after_ns`."""
-        begin = max(self.simulation.now_ns, self._cut_until_ns.get((source, target), 0))
+        begin = max(self.simulation.now_ns, self._cut_end_ns(source, target))
         return max(begin + self._random.randint(*_DELAY_NS), after_ns)
 
     def cut(self, source: str, target: str, duration_ns: int) -> None:
         """Delay everything that `source` sends to `target` until the given time has passed.
 
         Bytes that are in transit arrive. The later bytes arrive after the cut, because TCP sends
-        them again.
+        them again. Two cuts of the same direction end with the later one.
         """
-        self._cut_until_ns[source, target] = self.simulation.now_ns + duration_ns
+        until_ns = self.simulation.now_ns + duration_ns
+        self._cut_until_ns[source, target] = max(until_ns, self._cut_end_ns(source, target))
+
+    def is_connected(self, one: str, other: str) -> bool:
+        """Return whether neither direction between two machines is cut now."""
+        now_ns = self.simulation.now_ns
+        return max(self._cut_end_ns(one, other), self._cut_end_ns(other, one)) <= now_ns
+
+    def _cut_end_ns(self, source: str, target: str) -> int:
+        return self._cut_until_ns.get((source, target), 0)
 
 
 class SimHost:

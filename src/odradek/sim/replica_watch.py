@@ -31,6 +31,8 @@ class ReplicaWatch:
         self._contents: dict[TopicPartition, CommittedContent] = {}
         self._committed: dict[TopicPartition, int] = {}
         """The highest high watermark that any replica had."""
+        self._registrations: dict[TopicPartition, PartitionRegistration] = {}
+        """The newest registration that any image had. The nodes that run now may have older ones."""
 
     def look(self, now_ns: int, nodes: Sequence[SeenNode]) -> Iterator[str]:
         """Yield the violations."""
@@ -52,7 +54,22 @@ class ReplicaWatch:
                     for problem in content.compare(node, log):
                         yield f"{name}: {problem}"
         for name, leader in newest.items():
-            yield from _lacking(nodes, name, leader, self._committed.get(name, 0))
+            registration = self._newest_registration(nodes, name)
+            if registration is not None:
+                committed = self._committed.get(name, 0)
+                yield from _lacking(nodes, name, leader, registration, committed)
+
+    def _newest_registration(
+        self, nodes: Sequence[SeenNode], name: TopicPartition
+    ) -> PartitionRegistration | None:
+        newest = self._registrations.get(name)
+        for node in nodes:
+            found = node.image.topics.partition(*name)
+            if found is not None and (
+                newest is None or found.partition_epoch > newest.partition_epoch
+            ):
+                newest = self._registrations[name] = found
+        return newest
 
     def _check_leader(
         self, node: SeenNode, name: TopicPartition, leader: PartitionLeader
@@ -121,18 +138,16 @@ def _content(disk: LossyFileSystem, log: PartitionLog, position: int) -> bytes:
 
 
 def _lacking(
-    nodes: Sequence[SeenNode], name: TopicPartition, leader: PartitionLeader, committed: int
+    nodes: Sequence[SeenNode],
+    name: TopicPartition,
+    leader: PartitionLeader,
+    newest: PartitionRegistration,
+    committed: int,
 ) -> Iterator[str]:
     """Yield the members of the ISR that do not have all records below the offset `committed`."""
-    newest: PartitionRegistration | None = None
-    for node in nodes:
-        found = node.image.topics.partition(*name)
-        if found is not None and (newest is None or found.partition_epoch > newest.partition_epoch):
-            newest = found
     # The leader may know of a change of the ISR before the images of the nodes contain it.
     if (
-        newest is None
-        or newest.leader_epoch != leader.leader_epoch
+        newest.leader_epoch != leader.leader_epoch
         or newest.partition_epoch < leader.partition_epoch
     ):
         return

@@ -60,6 +60,9 @@ POWER, TORN = "power", "torn"
 """Kinds of faults: a power loss at a random moment, and one in a disk write."""
 SETTLING_LOOKS = 20
 """The maximum number of reads of the logs until all checks pass."""
+CALM_NS_MAX = 100_000_000_000
+"""The time after the last fault within which all clients and checks must come to an end. It is longer
+than the timeout of a transaction, for which a client may have to wait several times."""
 STUCK_READS = 40
 """The number of fetches in a row without progress after which a log is read no further."""
 
@@ -226,6 +229,8 @@ class Scenario:
         for _ in range(count if self.faults_max is None else min(count, self.faults_max)):
             await asyncio.sleep(self.random.uniform(0.2, self.pace.gap_s_max))
             await self.disturb()
+        await self.end_faults()
+        self.simulation.limit(CALM_NS_MAX)
         await asyncio.sleep(self.pace.rest_s)
         for actor in self.actors:
             actor.stop()
@@ -258,6 +263,9 @@ class Scenario:
             return
         self.fail_at_the_end()
         self._violations += await self._lasting(differences)
+
+    async def end_faults(self) -> None:
+        """Wait until no fault lasts."""
 
     async def violations_of_replicas(self) -> list[str]:
         """Return the differences between replicas."""

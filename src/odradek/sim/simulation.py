@@ -38,6 +38,7 @@ class Simulation:
         self.history = History()
         self.failures: list[str] = []
         """The violations that were found so far, and defects such as unhandled exceptions."""
+        self._end_ns = END_NS
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
 
@@ -63,16 +64,20 @@ class Simulation:
         """Schedule the event after `delay_ns`."""
         self.at(self.now_ns + delay_ns, event)
 
+    def limit(self, remaining_ns: int) -> None:
+        """Set the time within which the run must end. At first it is `END_NS`."""
+        self._end_ns = self.now_ns + remaining_ns
+
     def run_until(self, is_over: Callable[[], bool]) -> None:
         """Run events until the condition is true.
 
         Raises:
-            NoEnd: no event is left, or `END_NS` is reached.
+            NoEnd: no event is left, or the run has taken too long (see `limit`).
         """
         while not is_over():
             if not self._events:
                 raise NoEnd("all tasks wait and no event is scheduled")
-            if self.now_ns > END_NS:
+            if self.now_ns > self._end_ns:
                 raise NoEnd(f"no end after {self.now_ns // 1_000_000_000} s")
             when_ns, _, event = heappop(self._events)
             self.now_ns = max(self.now_ns, when_ns)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from odradek.sim.machine import Machine
 from odradek.sim.metadata_watch import FencingWatch, ImageWatch, QuorumWatch
+from odradek.sim.network import SimNetwork
 from odradek.sim.replica_watch import ReplicaWatch
 from odradek.sim.seen_node import SeenNode, seen
 from odradek.sim.simulation import Simulation
@@ -26,9 +27,17 @@ class Watch:
     """Looks at the nodes of a simulation, and reports violations as failures of the simulation."""
 
     def __init__(
-        self, simulation: Simulation, machines: Sequence[Machine], session_timeout_ms: int
+        self,
+        simulation: Simulation,
+        network: SimNetwork,
+        machines: Sequence[Machine],
+        voters: Sequence[Machine],
+        session_timeout_ms: int,
     ) -> None:
+        """`voters` are the machines whose nodes are members of the metadata quorum."""
         self._simulation = simulation
+        self._network = network
+        self._voters = voters
         self._machines = machines
         self._down_ns: dict[int, int] = {}
         """The brokers that are down, and when this was first seen."""
@@ -60,5 +69,13 @@ class Watch:
                 self._down_ns.setdefault(machine.node_id, now_ns)
         yield from self._quorum.look(now_ns, nodes)
         yield from self._images.look(now_ns, nodes)
-        yield from self._fencing.look(now_ns, nodes, self._down_ns)
+        deciding = [each for each in nodes if self._has_majority(each.name)]
+        yield from self._fencing.look(now_ns, deciding, self._down_ns)
         yield from self._replicas.look(now_ns, nodes)
+
+    def _has_majority(self, name: str) -> bool:
+        """Return whether a node can exchange requests with a majority of the voters."""
+        reached = sum(
+            each.is_serving and self._network.is_connected(name, each.name) for each in self._voters
+        )
+        return reached > len(self._voters) // 2
