@@ -38,6 +38,19 @@ def test_events_run_in_the_order_of_their_time_and_then_of_their_scheduling() ->
         simulation.run_until(lambda: False)
 
 
+def test_a_limit_is_counted_from_when_it_is_set() -> None:
+    simulation = Simulation(1)
+
+    def again() -> None:
+        simulation.after(1_000_000_000, again)
+
+    again()
+    simulation.run_until(lambda: simulation.now_ns > 100_000_000_000)
+    simulation.limit(60_000_000_000)
+    with pytest.raises(NoEnd, match=r"no end after 16[01] s"):
+        simulation.run_until(lambda: False)
+
+
 def test_sleeping_takes_virtual_time_only() -> None:
     simulation = Simulation(1)
     loop = new_loop(simulation, "process")
@@ -186,6 +199,21 @@ def test_the_connections_of_a_process_that_ended_are_reset() -> None:
             ours.recv_into(bytearray(1))
 
     ends.run(scenario())
+
+
+def test_cuts_of_one_direction_end_with_the_last_one() -> None:
+    simulation = Simulation(1)
+    network = SimNetwork(simulation)
+    network.cut("a", "b", 900_000_000)
+    network.cut("a", "b", 100_000_000)
+    assert network.arrival_ns("a", "b", 0) >= 900_000_000
+    assert network.arrival_ns("b", "a", 0) < 100_000_000
+    assert not network.is_connected("a", "b")
+    assert not network.is_connected("b", "a")
+    assert network.is_connected("a", "c")
+    simulation.at(900_000_000, lambda: None)
+    simulation.run_until(lambda: simulation.now_ns >= 900_000_000)
+    assert network.is_connected("b", "a")
 
 
 def test_a_machine_without_power_is_silent_until_its_next_process_resets_the_connection() -> None:

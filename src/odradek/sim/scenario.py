@@ -60,7 +60,7 @@ POWER, TORN = "power", "torn"
 """Kinds of faults: a power loss at a random moment, and one in a disk write."""
 SETTLING_LOOKS = 20
 """The maximum number of reads of the logs until all checks pass."""
-CALM_NS_MAX = 100_000_000_000
+CALM_NS_MAX = 60_000_000_000
 """The time after the last fault within which all clients and checks must come to an end. It is longer
 than the timeout of a transaction, for which a client may have to wait several times."""
 STUCK_READS = 40
