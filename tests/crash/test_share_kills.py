@@ -1,6 +1,6 @@
 """`kill -9` of a node and of the members of a share group: every record is accounted for.
 
-By default there are four kills. `ODRADEK_SHARE_KILLS=100 pytest -m cluster
+By default there are three rounds of kills. `ODRADEK_SHARE_KILLS=100 pytest -m cluster
 tests/crash/test_share_kills.py` runs 100. ODRADEK_SEED sets what is killed, and when. A failure
 prints the seed.
 """
@@ -16,7 +16,7 @@ from tests.support.run_seed import run_seed
 
 pytestmark = pytest.mark.cluster
 
-KILLS = int(os.environ.get("ODRADEK_SHARE_KILLS", "4"))
+KILLS = int(os.environ.get("ODRADEK_SHARE_KILLS", "3"))
 SEED = run_seed()
 
 
