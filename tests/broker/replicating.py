@@ -96,7 +96,7 @@ class Node:
             tells_high_watermark=config.is_rack_aware,
             throttle=self.throttles.leader,
         )
-        fetchers = Fetchers(
+        self.fetchers = fetchers = Fetchers(
             self.id,
             settings=SETTINGS,
             timeout_ms=500,

@@ -96,6 +96,33 @@ def test_records_are_committed_when_the_followers_have_them(tmp_path, settings) 
     run(tmp_path, scenario, **settings)
 
 
+def test_no_fetch_waits_at_the_leader_while_a_flush_runs(tmp_path) -> None:
+    """Else the leader learns of the flush when the fetch without the partition has ended."""
+
+    async def scenario(cluster: Cluster) -> None:
+        def epoch(node_id: int) -> int:
+            fetcher = cluster.nodes[node_id].fetchers._by_leader[1]
+            return fetcher.machine._session.epoch
+
+        leader, slow = cluster.nodes[1], cluster.nodes[2].fetchers
+        await committed(leader, b"1")
+        await committed(leader, b"2", index=3)
+        held = []
+        when_flushed = slow.when_flushed
+        slow.when_flushed = lambda *arguments: held.append(arguments)
+        leader.partition().append(batch(b"3"), 1)
+        await cluster.until(lambda: held, "broker 2 flushes")
+        before, others = epoch(2), epoch(3)
+        await cluster.until(lambda: epoch(3) > others + 2, "broker 3 has fetched again")
+        assert epoch(2) == before
+        slow.when_flushed = when_flushed
+        for arguments in held:
+            when_flushed(*arguments)
+        await equal(cluster)
+
+    run(tmp_path, scenario, partitions=4, **{"flush.messages": "1"})
+
+
 def test_consumers_read_only_what_is_committed(tmp_path) -> None:
     async def scenario(cluster: Cluster) -> None:
         leader = cluster.nodes[1]

@@ -9,7 +9,9 @@ Each partition's records in a response are appended in one write where the log a
 (`LogAppender.append_as_follower`). A truncation is written and flushed in a thread. The partition
 is not fetched until the truncation is complete. If a topic has `flush.messages=1`, each fetch of
 the partition waits until all records in its log are flushed, because the fetch offset tells the
-leader which records this broker has stored.
+leader which records this broker has stored. The next request to the leader waits, too, as in Kafka,
+where the fetcher's thread flushes. Without the partition, it could wait at the leader for
+`replica.fetch.wait.max.ms`, and the leader would learn of the flush only after this time.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from odradek.core.replica.follower import FetcherSettings, ReplicaFetcher
 from odradek.core.replica.throttle import ReplicationThrottle
 from odradek.env.file_range import FileRange
 from odradek.env.network import Buffer
-from odradek.log.errors import DiskFull, RecordsRefused
+from odradek.log.errors import DiskFull, LogDirectoryOffline, RecordsRefused
 from odradek.log.group_commit import Flushed
 from odradek.log.partition_log import PartitionLog
 from odradek.model.errors import ApiError
@@ -236,6 +238,8 @@ class LeaderFetcher:
         self._is_scheduled = False
         self._effects: deque[FetcherEffect] = deque()
         """The effects that were not performed yet. Their records are copies."""
+        self._flushes = 0
+        """Number of appends whose flush has not completed yet."""
         client_id = f"broker-{fetchers.node_id}-fetcher-0".encode()
         self._header = _client_id_length(len(client_id)) + client_id + b"\0"
 
@@ -283,6 +287,8 @@ class LeaderFetcher:
         if self._effects:
             self._schedule()
             return
+        if self._flushes:
+            return  # the last flush calls `_schedule`
         now_ms = self._now_ms()
         request = self.machine.request(now_ms, self._fetchers.broker_epoch())
         if request is not None:
@@ -395,7 +401,13 @@ class LeaderFetcher:
         size = len(records) if records else 0
         partition.follow_leader(effect.high_watermark, effect.log_start_offset, size)
         if records and partition.log.is_flushed_before_ack:
-            self._fetchers.when_flushed(partition.log, partition.log.log_end_offset, done)
+
+            def flushed(refusal: DiskFull | LogDirectoryOffline | None) -> None:
+                self._flushes -= 1
+                done(refusal)
+
+            self._flushes += 1
+            self._fetchers.when_flushed(partition.log, partition.log.log_end_offset, flushed)
         else:
             self.machine.appended(effect.key, effect.leader_epoch)
 
