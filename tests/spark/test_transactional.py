@@ -11,10 +11,19 @@ from pyspark.sql.types import StructType
 from odradek.client.errors import UnreachableError
 from odradek.client.transactions import TransactionalProducer
 from odradek.model.topic_partition import TopicPartition
+from odradek.records.compression import Codec
 from odradek.spark import distribution, markers, transactional
 from odradek.spark.encoding import EncodedRecords
 from odradek.spark.options import read_options, write_options
 from odradek.spark.transactional import ForDriver, WriteConflictError, Written, transactional_id
+from odradek.spark.write_schema import (
+    PARTITION,
+    RECORD_COUNT,
+    RECORDS,
+    EncodedFor,
+    check_schema,
+    encoded_for,
+)
 from odradek.spark.writers import NotBegunError, StreamWriter
 
 SERVERS = {"kafka.bootstrap.servers": "nowhere:1", "topic": "t"}
@@ -22,8 +31,9 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 FRAME = StructType().add("value", "binary")
 PLACED = (
     StructType()
-    .add("value", "binary")
-    .add("partition", "integer", metadata={distribution.MARK: "t"})
+    .add(PARTITION, "integer", metadata=EncodedFor("t", Codec.LZ4).mark)
+    .add(RECORDS, "binary")
+    .add(RECORD_COUNT, "integer")
 )
 
 
@@ -50,13 +60,28 @@ def test_a_query_has_the_same_transactional_id_after_each_start(tmp_path, monkey
         ({"deliveryGuarantee": "exactly-once", "acks": "1"}, FRAME, "need acks=all"),
         ({"deliveryGuarantee": "exactly-once"}, FRAME, "need the option checkpointLocation"),
         ({"acks": "1"}, PLACED, "need acks=all"),
-        ({"topic": "other"}, PLACED, "partitioned for the topic t, but written to other"),
         ({"txnAppId": "a", "txnVersion": "1"}, FRAME, "are for batch writes"),
     ],
 )
 def test_a_writer_refuses_what_it_cannot_guarantee(options, schema, message):
     with pytest.raises(ValueError, match=message):
         StreamWriter(write_options({**SERVERS, **options}), schema)
+
+
+@pytest.mark.parametrize(
+    ("options", "schema", "message"),
+    [
+        ({"topic": "other"}, PLACED, "partitioned for the topic t, but written to other"),
+        ({}, PLACED, "encoded with kafka.compression.type=lz4, but written with none"),
+        ({}, StructType(PLACED.fields[:1]), "lacks record_count, records"),
+    ],
+)
+def test_an_encoded_frame_is_written_with_the_same_options(options, schema, message):
+    assert encoded_for(schema) == ("t", Codec.LZ4)
+    with pytest.raises(ValueError, match=message):
+        check_schema(schema, write_options({**SERVERS, **options}))
+    check_schema(PLACED, write_options({**SERVERS, "compression.type": "lz4"}))
+    assert encoded_for(FRAME) is None
 
 
 @pytest.mark.parametrize(

@@ -1,39 +1,41 @@
-"""Distributes the rows of a frame so that each partition of a topic belongs to one task.
+"""Encodes the rows of a frame, and gives all batches of a partition to one task.
 
-A data source in Python cannot require a distribution from Spark. `by_partition` computes the
-partition of each row and moves the rows. It marks the column `partition` of the result, so that the
-writer knows that tasks may write in a transaction (`transactional`). The mark is the metadata of
-the column, which Spark keeps in the schema.
+A data source in Python cannot require a distribution from Spark. `by_partition` lets tasks encode
+rows as the records of batches (`topic_writer`), each for one partition, and moves the batches to the
+task of the partition. So Spark moves and copies batches of many records, not rows, and no task
+waits for a function that computes partitions. The frame is marked (`write_schema`), so that the
+writer knows that tasks may write it in a transaction (`transactional`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
-from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import StructType
 
 from odradek.spark.options import write_options
-from odradek.spark.partitioning import partitions_of_keys
 from odradek.spark.resolution import connect
-
-MARK = "odradek.topic"
-"""The key in the metadata of the column `partition`. The value is the topic."""
+from odradek.spark.topic_writer import encoded_rows
+from odradek.spark.write_schema import (
+    COLUMN_TYPES,
+    ENCODED_SCHEMA,
+    PARTITION,
+    EncodedFor,
+    check_schema,
+)
 
 
 def by_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
-    """Return the rows with the column `partition`, distributed by it for an exactly-once write.
+    """Return the rows, encoded and distributed by partition, for an exactly-once write.
 
-    `options` are the options of the writer, with `topic`. The number of partitions is that of the
-    topic at the time of the call. The topic is created if brokers do that.
+    The result can only be written. `options` are the options of the writer, with `topic`. The number
+    of partitions is that of the topic at the time of the call. The topic is created if brokers do
+    that.
 
     Raises:
-        ValueError: the options are incomplete, or the session may repeat tasks in a way that an
-            exactly-once write cannot detect.
+        ValueError: the options are incomplete, a column is missing or of the wrong type, or the
+            session may repeat tasks in a way that an exactly-once write cannot detect.
         ClientError: no broker responds, or the topic does not exist.
     """
     parsed = write_options(options)
@@ -43,24 +45,15 @@ def by_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
     with connect(parsed.connection) as cluster:
         count = len(cluster.topic(parsed.topic, create=True).partitions)
 
-    @arrow_udf("int")  # type: ignore[call-overload, untyped-decorator]
-    def partition_of(keys: pa.Array) -> pa.Array:
-        return pa.array(_partitions(keys, count), pa.int32())
+    check_schema(frame.schema, parsed)
+    used = [name for name in COLUMN_TYPES if name in frame.columns and name != "topic"]
 
-    key = sf.col("key").cast("binary") if "key" in frame.columns else sf.lit(None).cast("binary")
-    chosen = partition_of(key)
-    if "partition" in frame.columns:
-        chosen = sf.coalesce("partition", chosen)
-    placed = frame.withColumn("partition", chosen).repartitionById(count, "partition")
-    return placed.withMetadata("partition", {MARK: parsed.topic})
+    def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return encoded_rows(parsed, count, batches)
 
-
-def _partitions(keys: pa.BinaryArray, count: int) -> np.ndarray:
-    """Return the partition of each key. Rows without a key take turns."""
-    chosen = partitions_of_keys(keys, count, 0)
-    missing = keys.is_null().to_numpy(zero_copy_only=False)
-    chosen[missing] = np.arange(np.count_nonzero(missing)) % count
-    return chosen
+    encoded = frame.select(*used).mapInArrow(encode, ENCODED_SCHEMA)
+    mark = EncodedFor(parsed.topic, parsed.codec).mark
+    return encoded.repartitionById(count, PARTITION).withMetadata(PARTITION, mark)
 
 
 def _check_session(frame: DataFrame) -> None:
@@ -83,12 +76,3 @@ def _check_session(frame: DataFrame) -> None:
 def is_local(master: str) -> bool:
     """Return whether a master runs all tasks in the driver's process, where none is repeated."""
     return master == "local" or master.startswith("local[")
-
-
-def partitioned_for(schema: StructType) -> str | None:
-    """Return the topic for which `by_partition` has distributed a frame; None for other frames."""
-    for field in schema.fields:
-        if field.name == "partition":
-            topic: str | None = (field.metadata or {}).get(MARK)
-            return topic
-    return None

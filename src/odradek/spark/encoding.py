@@ -27,7 +27,7 @@ from odradek.records.batch import (
     TRANSACTIONAL_FLAG,
 )
 from odradek.records.builder import seal
-from odradek.records.compression import Codec, compress
+from odradek.records.compression import Buffer, Codec, compress
 
 Integers = NDArray[np.int64]
 
@@ -60,8 +60,17 @@ class Rows(NamedTuple):
 class EncodedRecords(NamedTuple):
     """The encoded records of one batch, and the number of records."""
 
-    data: memoryview
+    data: Buffer
     record_count: int
+    codec: Codec = Codec.NONE
+    """How `data` is compressed."""
+
+    def compressed(self, codec: Codec) -> EncodedRecords:
+        """Return the records as they are in a batch with a codec."""
+        if self.codec == codec:
+            return self
+        assert self.codec == Codec.NONE, "records are compressed once"
+        return EncodedRecords(compress(codec, self.data), self.record_count, codec)
 
 
 def encode_records(rows: Rows, batch_size: int) -> Iterator[EncodedRecords]:
@@ -197,7 +206,7 @@ def record_batch(
     is_transactional: bool = False,
 ) -> bytearray:
     """Encode a record batch. `producer` is the producer's id, epoch and base sequence."""
-    body = compress(codec, records.data)
+    body = records.compressed(codec).data
     batch = bytearray(HEADER_SIZE)
     batch += body
     RECORD_BATCH_HEADER.pack_into(

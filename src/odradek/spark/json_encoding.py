@@ -1,8 +1,9 @@
 """Encodes Arrow structs as JSON texts in bulk, without a Python step per record.
 
-Each field becomes a column of texts, and Arrow joins the columns. Only strings with characters that
-JSON must escape are encoded one after the other. As with Spark's `to_json`, fields that are null
-are omitted, and times are strings.
+Each field becomes a column of texts, and Arrow joins all columns and the names of the fields in one
+call. Fields that are null in a row are omitted, as with Spark's `to_json`, so a field with nulls is
+joined with its name before. Only strings with characters that JSON must escape are encoded one after
+the other. Times are strings.
 """
 
 from __future__ import annotations
@@ -14,43 +15,68 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 TO_ESCAPE = r'["\\\x00-\x1f]'
-TIME = "%Y-%m-%dT%H:%M:%S"
-"""The seconds have the digits of the type: microseconds."""
+
+Parts = list[str | pa.StringArray]
+"""Texts that are joined to one text for each row. A row is null if one of its texts is."""
 
 
 def encode(array: pa.Array) -> pa.StringArray:
     """Return the text of each item; null for null."""
+    return _joined(*_parts(array))
+
+
+def _parts(array: pa.Array) -> Parts:
+    """Return the parts of the text of each item."""
     kind = array.type
     if pa.types.is_struct(kind):
-        return _structs(array)
+        return [_structs(array)]
     if pa.types.is_list(kind):
-        return _lists(array)
+        return [_lists(array)]
     if pa.types.is_string(kind):
         return _strings(array)
     if pa.types.is_timestamp(kind):
         # Values with a zone are in UTC. Without the zone, Arrow needs no time zone database.
-        plain = array.cast(pa.int64()).cast(pa.timestamp(kind.unit))
-        texts = pc.strftime(plain, TIME, locale="C")
-        return _joined('"', texts, 'Z"' if kind.tz else '"')
+        plain = array.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(pa.string())
+        texts = pc.replace_substring(plain, " ", "T")
+        return ['"', texts, 'Z"' if kind.tz else '"']
     if pa.types.is_date(kind):
-        return _joined('"', array.cast(pa.string()), '"')
+        return ['"', array.cast(pa.string()), '"']
     if pa.types.is_floating(kind):
-        return _numbers(array)
-    return array.cast(pa.string())
+        return [_numbers(array)]
+    return [array.cast(pa.string())]
 
 
-def _joined(*parts: str | pa.Array) -> pa.StringArray:
+def _joined(*parts: str | pa.StringArray) -> pa.StringArray:
     """Return the concatenation of texts; null if one of them is null."""
-    return pc.binary_join_element_wise(*parts, "")
+    merged: Parts = []
+    for part in parts:
+        if merged and isinstance(part, str) and isinstance(merged[-1], str):
+            merged[-1] += part
+        else:
+            merged.append(part)
+    if len(merged) == 1:
+        return merged[0]
+    return pc.binary_join_element_wise(*merged, "")
 
 
 def _structs(array: pa.StructArray) -> pa.StringArray:
-    members = [
-        pc.fill_null(_joined(f",{json.dumps(field.name, ensure_ascii=False)}:", text), "")
-        for field, text in zip(array.type, map(encode, array.flatten()), strict=True)
-    ]
-    body = pc.binary_join_element_wise(*members, "")
-    text = _joined("{", pc.utf8_replace_slice(body, 0, 1, ""), "}")
+    body: Parts = []
+    is_first_omitted = False
+    for number, (field, values) in enumerate(zip(array.type, array.flatten(), strict=True)):
+        comma = "," if body else ""
+        name = json.dumps(field.name, ensure_ascii=False)
+        if values.null_count:
+            is_first_omitted |= number == 0
+            member = _joined(f",{name}:", *_parts(values))
+            body.append(pc.fill_null(member, ""))
+        else:
+            body += [f"{comma}{name}:", *_parts(values)]
+    if is_first_omitted:  # The first field that is not null in a row begins with a comma.
+        texts = pc.binary_replace_slice(_joined(*body).cast(pa.binary()), 0, 1, b"")
+        body = [texts.cast(pa.string())]
+    text = _joined("{", *body, "}")
+    if not array.null_count:
+        return text
     return pc.if_else(array.is_valid(), text, pa.scalar(None, pa.string()))
 
 
@@ -64,13 +90,12 @@ def _lists(array: pa.ListArray) -> pa.StringArray:
     return pc.if_else(array.is_valid(), text, pa.scalar(None, pa.string()))
 
 
-def _strings(array: pa.StringArray) -> pa.StringArray:
-    text = _joined('"', array, '"')
+def _strings(array: pa.StringArray) -> Parts:
     special = pc.fill_null(pc.match_substring_regex(array, TO_ESCAPE), fill_value=False)
     if not pc.any(special, min_count=0).as_py():
-        return text
+        return ['"', array, '"']
     escaped = [json.dumps(each, ensure_ascii=False) for each in array.filter(special).to_pylist()]
-    return pc.replace_with_mask(text, special, pa.array(escaped, pa.string()))
+    return [pc.replace_with_mask(_joined('"', array, '"'), special, pa.array(escaped, pa.string()))]
 
 
 def _numbers(array: pa.Array) -> pa.StringArray:

@@ -9,7 +9,8 @@ from odradek.spark import typed
 from odradek.spark.options import Layout, layout, read_options, write_options
 from odradek.spark.readers import BatchReader, FilteringBatchReader, StreamReader
 from odradek.spark.typed import ValueDecoder
-from odradek.spark.writers import BatchWriter, StreamWriter, check_schema
+from odradek.spark.write_schema import check_schema
+from odradek.spark.writers import BatchWriter, StreamWriter
 
 
 class OdradekDataSource(DataSource):

@@ -1,9 +1,13 @@
-"""Collects rows of a task, and writes them to partitions in batches."""
+"""Encodes rows of a task in batches of partitions, and writes them.
+
+`TopicWriter` does both in one task. For frames of `distribution.by_partition` one task encodes rows
+(`encoded_rows`), and another one writes the batches (`write_encoded`).
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -14,13 +18,18 @@ from numpy.typing import NDArray
 from odradek.client.cluster import Cluster
 from odradek.env.clock import SystemClock
 from odradek.model.topic_partition import TopicPartition
+from odradek.records.compression import Buffer
 from odradek.spark import json_encoding
 from odradek.spark.encoding import EncodedRecords, Rows, encode_records
 from odradek.spark.options import WriteOptions
 from odradek.spark.partitioning import partitions_of_keys
+from odradek.spark.write_schema import PARTITION, RECORD_COUNT, RECORDS, EncodedFor
 
 CHUNK_BYTES = 8 << 20
 """Rows are collected up to about this size in bytes before they are encoded."""
+
+Pieces = Mapping[TopicPartition, Iterator[EncodedRecords]]
+"""Encoded records by partition, in order."""
 
 
 class Destination(Protocol):
@@ -48,45 +57,27 @@ def in_rounds(
             yield round_
 
 
-class TopicWriter:
-    """Collects Arrow batches, and writes their rows to partitions."""
+class RowEncoder:
+    """Collects Arrow batches, and encodes their rows as records of partitions."""
 
-    def __init__(self, cluster: Cluster, options: WriteOptions, destination: Destination) -> None:
-        self._cluster = cluster
+    def __init__(self, options: WriteOptions, partition_count: Callable[[str], int]) -> None:
+        self.row_count = 0
+        """The number of rows that were encoded."""
         self._options = options
-        self._destination = destination
-        self._clock = SystemClock()
-        self._gathered: list[pa.RecordBatch] = []
-        self._gathered_bytes = 0
+        self._partition_count = partition_count
         self._keyless = random.randrange(1 << 16)  # noqa: S311  (spreads load)
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write all rows, wait until all are acknowledged, and return their number.
+    def encoded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Pieces]:
+        """Yield the records of rows, about `CHUNK_BYTES` at a time, by partition.
 
         Raises:
             ValueError: a row has no topic, or a partition that does not exist.
-            ClientError: a broker rejects a batch or does not respond.
         """
-        count = 0
-        for batch in batches:
-            for start, size in _portions(batch):
-                self._gathered.append(batch.slice(start, size))
-                self._gathered_bytes += batch.nbytes * size // max(1, batch.num_rows)
-                if self._gathered_bytes >= CHUNK_BYTES:
-                    self._write_gathered()
-            count += batch.num_rows
-        self._write_gathered()
-        self._destination.flush()
-        return count
-
-    def _write_gathered(self) -> None:
-        if not self._gathered:
-            return
-        table = pa.Table.from_batches(self._gathered).combine_chunks()
-        self._gathered, self._gathered_bytes = [], 0
-        for topic, rows, partition in self._by_topic(table):
-            self._write_topic(topic, rows, partition)
-        self._keyless += 1
+        for table in _chunks(batches):
+            for topic, rows, partition in self._by_topic(table):
+                yield self._pieces(topic, rows, partition)
+            self._keyless += 1
+            self.row_count += table.num_rows
 
     def _by_topic(self, table: pa.Table) -> Iterator[tuple[str, Rows, pa.Int32Array | None]]:
         """Yield the rows of each topic. The option `topic` overrides the column, as in Spark."""
@@ -107,21 +98,19 @@ class TopicWriter:
             of_topic = None if partition is None else partition.take(pa.array(index))
             yield topic, rows.take(index), of_topic
 
-    def _write_topic(self, topic: str, rows: Rows, named: pa.Int32Array | None) -> None:
-        count = len(self._cluster.topic(topic, create=True).partitions)
+    def _pieces(self, topic: str, rows: Rows, named: pa.Int32Array | None) -> Pieces:
+        count = self._partition_count(topic)
         chosen = self._partitions(topic, rows, named, count)
         order = np.argsort(chosen, kind="stable")
         ordered = rows.take(order)
         present, first = np.unique(chosen[order], return_index=True)
         bounds = [*first.tolist(), len(order)]
-        pieces = {
+        return {
             TopicPartition(topic, partition): encode_records(
                 ordered.slice(start, stop), self._options.batch_size
             )
             for partition, start, stop in zip(present.tolist(), bounds, bounds[1:], strict=False)
         }
-        for round_ in in_rounds(pieces):
-            self._destination.send(round_, self._clock.now_ms())
 
     def _partitions(
         self, topic: str, rows: Rows, named: pa.Int32Array | None, count: int
@@ -140,6 +129,100 @@ class TopicWriter:
         if wrong.size:
             raise ValueError(f"topic {topic} has partitions 0 to {count - 1}, not {wrong[0]}")
         return np.where(given, wanted, chosen)
+
+
+class TopicWriter:
+    """Writes the rows of Arrow batches to partitions."""
+
+    def __init__(self, cluster: Cluster, options: WriteOptions, destination: Destination) -> None:
+        self._destination = destination
+        self._clock = SystemClock()
+        self._encoder = RowEncoder(
+            options, lambda topic: len(cluster.topic(topic, create=True).partitions)
+        )
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write all rows, wait until all are acknowledged, and return their number.
+
+        Raises:
+            ValueError: a row has no topic, or a partition that does not exist.
+            ClientError: a broker rejects a batch or does not respond.
+        """
+        for pieces in self._encoder.encoded(batches):
+            for round_ in in_rounds(pieces):
+                self._destination.send(round_, self._clock.now_ms())
+        self._destination.flush()
+        return self._encoder.row_count
+
+
+def encoded_rows(
+    options: WriteOptions, partition_count: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Encode rows, and yield rows of `write_schema.ENCODED_SCHEMA`.
+
+    Raises:
+        ValueError: a row has a partition that does not exist.
+    """
+    for pieces in RowEncoder(options, lambda topic: partition_count).encoded(batches):
+        found = [
+            (each.partition, records.compressed(options.codec))
+            for each, several in pieces.items()
+            for records in several
+        ]
+        columns = [
+            pa.array([partition for partition, _ in found], pa.int32()),
+            _binaries([records.data for _, records in found]),
+            pa.array([records.record_count for _, records in found], pa.int32()),
+        ]
+        yield pa.record_batch(columns, names=[PARTITION, RECORDS, RECORD_COUNT])
+
+
+def _binaries(items: list[Buffer]) -> pa.BinaryArray:
+    """Return a column of the items, with one copy of their bytes."""
+    bounds = np.zeros(len(items) + 1, np.int32)
+    np.cumsum([len(each) for each in items], out=bounds[1:])
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(b"".join(items))]
+    return pa.Array.from_buffers(pa.binary(), len(items), buffers)
+
+
+def write_encoded(
+    destination: Destination, encoded_for: EncodedFor, batches: Iterable[pa.RecordBatch]
+) -> int:
+    """Write rows that `encoded_rows` has returned. Return the number of rows that they encode.
+
+    Raises:
+        ClientError: a broker rejects a batch or does not respond.
+    """
+    clock = SystemClock()
+    count = 0
+    for batch in batches:
+        pieces: dict[TopicPartition, list[EncodedRecords]] = {}
+        columns = (batch.column(name) for name in (PARTITION, RECORDS, RECORD_COUNT))
+        for partition, records, record_count in zip(*columns, strict=True):
+            data = memoryview(records.as_buffer())
+            encoded = EncodedRecords(data, record_count.as_py(), encoded_for.codec)
+            key = TopicPartition(encoded_for.topic, partition.as_py())
+            pieces.setdefault(key, []).append(encoded)
+            count += encoded.record_count
+        for round_ in in_rounds({each: iter(several) for each, several in pieces.items()}):
+            destination.send(round_, clock.now_ms())
+    destination.flush()
+    return count
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield tables of about `CHUNK_BYTES`, each in one piece."""
+    gathered: list[pa.RecordBatch] = []
+    gathered_bytes = 0
+    for batch in batches:
+        for start, size in _portions(batch):
+            gathered.append(batch.slice(start, size))
+            gathered_bytes += batch.nbytes * size // max(1, batch.num_rows)
+            if gathered_bytes >= CHUNK_BYTES:
+                yield pa.Table.from_batches(gathered).combine_chunks()
+                gathered, gathered_bytes = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered).combine_chunks()
 
 
 def _column(table: pa.Table, name: str) -> pa.Array:

@@ -22,73 +22,22 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import (
-    BinaryType,
-    DataType,
-    IntegerType,
-    StringType,
-    StructType,
-)
+from pyspark.sql.types import StructType
 
+from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.transactions import TransactionalProducer
 from odradek.spark import transactional
-from odradek.spark.columns import HEADERS_TYPE
-from odradek.spark.distribution import partitioned_for
 from odradek.spark.markers import Marker
 from odradek.spark.options import WriteOptions
 from odradek.spark.producing import Sender
 from odradek.spark.resolution import connect, patiently
-from odradek.spark.topic_writer import TopicWriter
+from odradek.spark.topic_writer import Destination, TopicWriter, write_encoded
 from odradek.spark.transactional import ForDriver, WriteConflictError, Written
-from odradek.spark.typed import check_type
+from odradek.spark.write_schema import encoded_for
 
 QUERY_ID = "sql.streaming.queryId"
 """The property of a task that has the id of the streaming query. It is stored in the checkpoint."""
-
-COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
-    "key": (BinaryType(), StringType()),
-    "value": (BinaryType(), StringType()),
-    "topic": (StringType(),),
-    "partition": (IntegerType(),),
-    "headers": (HEADERS_TYPE,),
-}
-"""The columns that are used, as in Spark's own Kafka sink. Other columns are ignored."""
-
-
-def check_schema(schema: StructType, options: WriteOptions) -> None:
-    """Check the columns before any row is written.
-
-    Raises:
-        ValueError: a column is missing or of the wrong type.
-    """
-    columns = {field.name: field.dataType for field in schema.fields}
-    if "value" not in columns:
-        raise ValueError(f"a column 'value' is needed; there are {', '.join(columns) or 'none'}")
-    if "topic" not in columns and options.topic is None:
-        raise ValueError("no topic: give the option 'topic', or a column 'topic'")
-    for name, allowed in COLUMN_TYPES.items():
-        if name == "value" and options.values_are_json:
-            _check_json(columns[name])
-        elif name in columns and not any(_same(columns[name], each) for each in allowed):
-            names = " or ".join(each.simpleString() for each in allowed)
-            raise ValueError(
-                f"column '{name}' must be of type {names}; it is {columns[name].simpleString()}"
-            )
-
-
-def _check_json(value: DataType) -> None:
-    if not isinstance(value, StructType) or not value.fields:
-        raise ValueError(
-            "with valueFormat=json the column 'value' must be a struct with fields; it is "
-            f"{value.simpleString()}"
-        )
-    check_type(value, "value", may_be_required=True)
-
-
-def _same(one: DataType, other: DataType) -> bool:
-    """Return whether two types are equal except for nullability."""
-    return one.simpleString() == other.simpleString()
 
 
 class NotBegunError(pickle.PicklingError):
@@ -103,14 +52,9 @@ class Writer:
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         """Raise ValueError if the options do not fit each other or the frame."""
         self._options = options
-        topic = partitioned_for(schema)
-        if topic is not None and topic != options.topic:
-            raise ValueError(
-                f"the frame is partitioned for the topic {topic}, but written to {options.topic}"
-            )
-        self._tasks_write = topic is not None
+        self._encoded = encoded_for(schema)
         wanted = options.exactly_once
-        self._exactly_once = topic is not None if wanted is None else wanted
+        self._exactly_once = self._encoded is not None if wanted is None else wanted
         if self._exactly_once and not options.idempotent:
             raise ValueError("exactly-once writes need acks=all and enable.idempotence=true")
         if self.streaming and options.application is not None:
@@ -149,15 +93,13 @@ class Writer:
         with connect(options.connection) as cluster:
             patiently(lambda: cluster.refresh([]), options.connection.request_timeout_ms)
             if producer is None:
-                return Written(
-                    TopicWriter(cluster, options, Sender(cluster, options)).write(iterator)
-                )
+                return Written(self._write(cluster, Sender(cluster, options), iterator))
             context = TaskContext.get()
             assert context is not None, "Spark runs this method in a task"
             query_id = context.getLocalProperty(QUERY_ID)
-            if not self._tasks_write:
+            if self._encoded is None:
                 collected = ForDriver()
-                rows = TopicWriter(cluster, options, collected).write(iterator)
+                rows = self._write(cluster, collected, iterator)
                 return Written(rows, producer, query_id, batches=collected.batches)
             if context.attemptNumber() > 0:
                 raise WriteConflictError(
@@ -166,8 +108,16 @@ class Writer:
                     "which is aborted"
                 )
             sender = Sender(cluster, options, producer)
-            rows = TopicWriter(cluster, options, sender).write(iterator)
+            rows = self._write(cluster, sender, iterator)
             return Written(rows, producer, query_id, partitions=sender.partitions)
+
+    def _write(
+        self, cluster: Cluster, destination: Destination, batches: Iterator[pa.RecordBatch]
+    ) -> int:
+        """Write rows, or the encoded records of rows, and return their number."""
+        if self._encoded is not None:
+            return write_encoded(destination, self._encoded, batches)
+        return TopicWriter(cluster, self._options, destination).write(batches)
 
 
 class BatchWriter(Writer, DataSourceArrowWriter):

@@ -1,0 +1,115 @@
+"""The columns of frames that are written, and the mark of frames from `distribution.by_partition`.
+
+The mark is the metadata of a column, which Spark keeps in the schema. It tells the writer that the
+rows are encoded, and that tasks may write them in a transaction.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructType,
+)
+
+from odradek.records.compression import Codec
+from odradek.spark.columns import HEADERS_TYPE
+from odradek.spark.options import WriteOptions
+from odradek.spark.typed import check_type
+
+COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
+    "key": (BinaryType(), StringType()),
+    "value": (BinaryType(), StringType()),
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+    "headers": (HEADERS_TYPE,),
+}
+"""The columns that are used, as in Spark's own Kafka sink. Other columns are ignored."""
+
+PARTITION, RECORDS, RECORD_COUNT = "partition", "records", "record_count"
+"""The columns of an encoded frame: each row has the encoded records of one batch."""
+ENCODED_SCHEMA = f"{PARTITION} INT, {RECORDS} BINARY, {RECORD_COUNT} INT"
+TOPIC_MARK, CODEC_MARK = "odradek.topic", "odradek.codec"
+"""The keys in the metadata of the column `partition` of an encoded frame."""
+
+
+class EncodedFor(NamedTuple):
+    """The topic for which the rows of a frame are encoded, and the codec of their batches."""
+
+    topic: str
+    codec: Codec
+
+    @property
+    def mark(self) -> dict[str, str]:
+        """The metadata of the column `partition`."""
+        return {TOPIC_MARK: self.topic, CODEC_MARK: self.codec.name.lower()}
+
+
+def encoded_for(schema: StructType) -> EncodedFor | None:
+    """Return for what `by_partition` has encoded a frame; None for other frames."""
+    for field in schema.fields:
+        if field.name == PARTITION and TOPIC_MARK in (field.metadata or {}):
+            codec = Codec[field.metadata[CODEC_MARK].upper()]
+            return EncodedFor(field.metadata[TOPIC_MARK], codec)
+    return None
+
+
+def check_schema(schema: StructType, options: WriteOptions) -> None:
+    """Check the columns before any row is written.
+
+    Raises:
+        ValueError: a column is missing or of the wrong type, or the frame is encoded for other
+            options.
+    """
+    encoded = encoded_for(schema)
+    if encoded is not None:
+        _check_encoded(schema, encoded, options)
+        return
+    columns = {field.name: field.dataType for field in schema.fields}
+    if "value" not in columns:
+        raise ValueError(f"a column 'value' is needed; there are {', '.join(columns) or 'none'}")
+    if "topic" not in columns and options.topic is None:
+        raise ValueError("no topic: give the option 'topic', or a column 'topic'")
+    for name, allowed in COLUMN_TYPES.items():
+        if name == "value" and options.values_are_json:
+            _check_json(columns[name])
+        elif name in columns and not any(_same(columns[name], each) for each in allowed):
+            names = " or ".join(each.simpleString() for each in allowed)
+            raise ValueError(
+                f"column '{name}' must be of type {names}; it is {columns[name].simpleString()}"
+            )
+
+
+def _check_encoded(schema: StructType, encoded: EncodedFor, options: WriteOptions) -> None:
+    missing = {PARTITION, RECORDS, RECORD_COUNT} - set(schema.fieldNames())
+    if missing:
+        raise ValueError(
+            f"the frame of by_partition lacks {', '.join(sorted(missing))}: write it as it is"
+        )
+    if encoded.topic != options.topic:
+        raise ValueError(
+            f"the frame is partitioned for the topic {encoded.topic}, but written to {options.topic}"
+        )
+    if encoded.codec != options.codec:
+        raise ValueError(
+            f"the frame is encoded with kafka.compression.type={encoded.codec.name.lower()}, but "
+            f"written with {options.codec.name.lower()}: give by_partition the same options"
+        )
+
+
+def _check_json(value: DataType) -> None:
+    if not isinstance(value, StructType) or not value.fields:
+        raise ValueError(
+            "with valueFormat=json the column 'value' must be a struct with fields; it is "
+            f"{value.simpleString()}"
+        )
+    check_type(value, "value", may_be_required=True)
+
+
+def _same(one: DataType, other: DataType) -> bool:
+    """Return whether two types are equal except for nullability."""
+    return one.simpleString() == other.simpleString()
