@@ -81,8 +81,7 @@ def test_a_batch_is_written_whole_or_not_at_all(spark, servers, make_topic):
         with pytest.raises(PySparkException, match="has partitions 0 to 1, not 7"):
             write(frame)
     assert committed(servers, topic, 2) == []
-    small = {**options, "kafka.batch.size": "100"}  # many batches, which repartition separates
-    moved = odradek.spark.by_partition(good.selectExpr("*", "1 AS partition"), small)
+    moved = odradek.spark.by_partition(good.selectExpr("*", "1 AS partition"), options)
     with pytest.raises(PySparkException, match="several tasks wrote to"):
         write(moved.repartition(2))
     for version in (3, 3, 2):  # as after restarts of a query with foreachBatch

@@ -131,6 +131,28 @@ def test_numbers_that_json_does_not_have(number, expected):
     assert encode(rows).to_pylist() == [expected, '{"d":1.5}', "{}"]
 
 
+def test_the_text_of_rows_with_and_without_nulls():
+    kind = pa.struct(
+        [
+            ("a", pa.int64()),
+            ("t", pa.timestamp("us", "UTC")),
+            ("u", pa.timestamp("us")),
+            ("d", pa.date32()),
+            ("e", pa.struct([])),
+        ]
+    )
+    before, after = datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(9999, 12, 31, 1)
+    full = {"a": 1, "t": before.replace(tzinfo=UTC), "u": after, "d": date(1, 1, 2), "e": {}}
+    text = (
+        '{"a":1,"t":"1969-12-31T23:59:59.999999Z","u":"9999-12-31T01:00:00.000000",'
+        '"d":"0001-01-02","e":{}}'
+    )
+    without_a = text.replace('"a":1,', "")
+    assert encode(pa.array([full, full], kind)).to_pylist() == [text, text]
+    rows = [full, full | {"a": None}, dict.fromkeys(full), None]
+    assert encode(pa.array(rows, kind)).to_pylist() == [text, without_a, "{}", None]
+
+
 def test_a_part_of_a_column_is_encoded():
     rows = pa.array([{"l": [n, n], "s": f'"{n}"'} for n in range(5)], pa.struct([ROW[4], ROW[1]]))
     texts = encode(rows.slice(2, 2)).to_pylist()

@@ -47,7 +47,7 @@ def _parts(array: pa.Array) -> Parts:
 
 
 def _joined(*parts: str | pa.StringArray) -> pa.StringArray:
-    """Return the concatenation of texts; null if one of them is null."""
+    """Return the concatenation of texts; null if one of them is null. One part is a column."""
     merged: Parts = []
     for part in parts:
         if merged and isinstance(part, str) and isinstance(merged[-1], str):
@@ -71,6 +71,8 @@ def _structs(array: pa.StructArray) -> pa.StringArray:
             body.append(pc.fill_null(member, ""))
         else:
             body += [f"{comma}{name}:", *_parts(values)]
+    if not body:
+        body = [pa.repeat("", len(array))]
     if is_first_omitted:  # The first field that is not null in a row begins with a comma.
         texts = pc.binary_replace_slice(_joined(*body).cast(pa.binary()), 0, 1, b"")
         body = [texts.cast(pa.string())]
