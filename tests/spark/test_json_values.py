@@ -141,8 +141,9 @@ def test_the_text_of_rows_with_and_without_nulls():
             ("e", pa.struct([])),
         ]
     )
-    before, after = datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(9999, 12, 31, 1)
-    full = {"a": 1, "t": before.replace(tzinfo=UTC), "u": after, "d": date(1, 1, 2), "e": {}}
+    before = datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)
+    after = datetime(9999, 12, 31, 1, tzinfo=UTC).replace(tzinfo=None)
+    full = {"a": 1, "t": before, "u": after, "d": date(1, 1, 2), "e": {}}
     text = (
         '{"a":1,"t":"1969-12-31T23:59:59.999999Z","u":"9999-12-31T01:00:00.000000",'
         '"d":"0001-01-02","e":{}}'
