@@ -95,11 +95,24 @@ SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
         ({**SASL, "sasl.jaas.config": f"{SCRAM} required;"}, "login module of PLAIN is .*Plain"),
         ({**SASL, "sasl.jaas.config": f"{PLAIN} required;"}, "there is no user"),
         ({**SASL, "sasl.jaas.config": f"{PLAIN} required"}, "semicolon"),
-        ({"security.protocol": "SSL", "ssl.truststore.type": "JKS"}, "JKS, but only PEM"),
-        ({"security.protocol": "SSL", "ssl.keystore.type": "PKCS12"}, "openssl pkcs12"),
+        (
+            {
+                "security.protocol": "SSL",
+                "ssl.truststore.type": "JKS",
+                "ssl.truststore.location": __file__,
+            },
+            "JKS; it must be one of PEM, PKCS12",
+        ),
         ({"security.protocol": "SSL", "ssl.ca.location": "/no/such"}, "/no/such does not exist"),
         ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"}, "may have TLSv1.2"),
-        ({"security.protocol": "SSL", "ssl.keystore.password": "x"}, "ssl.key.password"),
+        (
+            {
+                "security.protocol": "SSL",
+                "ssl.keystore.password": "x",
+                "ssl.keystore.location": __file__,
+            },
+            "ssl.key.password",
+        ),
         (
             {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "ldaps"},
             "must be https or empty",

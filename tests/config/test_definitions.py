@@ -104,6 +104,7 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         *("ssl.client.auth", "ssl.enabled.protocols", "ssl.principal.mapping.rules"),
         *("ssl.keystore.type", "ssl.keystore.location", "ssl.key.password"),
         *("ssl.truststore.type", "ssl.truststore.location"),
+        *("ssl.keystore.password", "ssl.truststore.password"),
     }
     assert set(honoured(broker_settings())) <= reached | topics | elsewhere
     topic_names = {name.replace("_", ".") for name in TopicConfig.__annotations__}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.config.checks import ConfigurationError
+from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.load import load
+from odradek.config.tls import Store
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -43,7 +44,8 @@ def test_the_settings_of_both_kinds_of_connections() -> None:
     assert (brokers.mechanism, brokers.user, brokers.password.value) == (
         "SCRAM-SHA-256", "node", "in-secret",
     )  # fmt: skip
-    assert (brokers.tls.key_file, brokers.tls.trust_file) == ("/key.pem", "/trust.pem")
+    assert brokers.tls.key == Store("/key.pem", "PEM", Secret(""))
+    assert brokers.tls.trust == Store("/trust.pem", "PEM", Secret(""))
     assert not brokers.tls.verifies_host
     assert controllers.tls is None
     assert (controllers.mechanism, controllers.password.value) == ("PLAIN", "c-secret")
@@ -63,7 +65,7 @@ def test_a_broker_without_a_controller_listener() -> None:
     assert config.broker_peers is None
     assert config.controller_peers is not None
     assert config.controller_peers.tls is not None
-    assert config.controller_peers.tls.key_file is None
+    assert config.controller_peers.tls.key is None
     assert config.controller_peers.tls.verifies_host
 
 

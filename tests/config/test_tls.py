@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.config.checks import ConfigurationError
+from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.load import load
 from odradek.config.principal_mapping import PrincipalMapping
+from odradek.config.tls import Store
 
 SETTINGS = {
     "listeners": "PLAINTEXT://:9092,OUT://:9093,IN://:9094",
@@ -26,19 +27,39 @@ def test_the_settings_of_each_listener() -> None:
     config, warnings = load({}, SETTINGS)
     assert warnings == ()
     out, inner = config.tls_by_listener["OUT"], config.tls_by_listener["IN"]
-    assert (out.key_file, out.trust_file) == ("/out.pem", "/trust.pem")
+    assert out.key == Store("/out.pem", "PEM", Secret("swordfish"))
+    assert out.trust == Store("/trust.pem", "PEM", Secret(""))
     assert (out.client_auth, out.versions) == ("required", ("TLSv1.3",))
-    assert out.key_password.value == "swordfish"
-    assert (inner.key_file, inner.trust_file) == ("/key.pem", None)
+    assert (inner.key, inner.trust) == (Store("/key.pem", "PEM", Secret("")), None)
     assert (inner.client_auth, inner.versions) == ("none", ("TLSv1.2", "TLSv1.3"))
     assert "swordfish" not in repr(config)
+
+
+def test_pkcs12() -> None:
+    """The password of a PKCS#12 file is also that of its key."""
+    changes = {
+        "listener.name.in.ssl.keystore.type": "PKCS12",
+        "listener.name.in.ssl.keystore.password": "tuna",
+        "listener.name.in.ssl.key.password": "not used",
+        "listener.name.in.ssl.truststore.type": "PKCS12",
+        "listener.name.in.ssl.truststore.location": "/trust.p12",
+        "listener.name.in.ssl.truststore.password": "salmon",
+    }
+    config, warnings = load({}, {**SETTINGS, **changes})
+    assert warnings == ()
+    settings = config.tls_by_listener["IN"]
+    assert settings.key == Store("/key.pem", "PKCS12", Secret("tuna"))
+    assert settings.trust == Store("/trust.p12", "PKCS12", Secret("salmon"))
+    assert "tuna" not in repr(config)
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
         ({"ssl.keystore.location": ""}, "listener IN needs a key: set listener.name.in.ssl"),
-        ({"ssl.keystore.type": "JKS"}, "ssl.keystore.type is JKS, but only PEM"),
+        ({"ssl.keystore.type": "JKS"}, "ssl.keystore.type is JKS, but only PEM and PKCS12"),
+        ({"ssl.keystore.password": "x"}, "its key is ssl.key.password"),
+        ({"listener.name.out.ssl.truststore.password": "x"}, "has no ssl.truststore.password"),
         ({"listener.name.out.ssl.truststore.type": "JKS"}, "ssl.truststore.type is JKS"),
         ({"ssl.enabled.protocols": "TLSv1.1"}, "may have TLSv1.2 and TLSv1.3"),
         ({"ssl.client.auth": "required"}, "ssl.truststore.location must have the issuers"),

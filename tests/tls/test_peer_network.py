@@ -7,13 +7,15 @@ import pytest
 from odradek.broker.peer_network import AuthenticationFailed, PeerNetwork
 from odradek.config.checks import Secret
 from odradek.config.peers import PeerSettings
-from odradek.config.tls import PeerTlsSettings
+from odradek.config.tls import PeerTlsSettings, Store
 from odradek.core.sasl.client import Credential, authenticate
 from odradek.env.network import SocketNetwork
 from odradek.env.randomness import system_random_bytes
 from odradek.env.tls_files import TlsError
 from odradek.network.client import NodeClient
 from odradek.wire.api import BY_KEY
+
+MISSING = Store("/no/such", "PEM", Secret(""))
 
 
 @pytest.fixture
@@ -25,9 +27,8 @@ def attempt(ports, pki):
             listener,
             PeerTlsSettings(
                 **{
-                    "key_file": None,
-                    "key_password": Secret(""),
-                    "trust_file": pki.ca,
+                    "key": None,
+                    "trust": Store(pki.ca, "PEM", Secret("")),
                     "verifies_host": True,
                     "versions": ("TLSv1.2", "TLSv1.3"),
                     **tls,
@@ -56,8 +57,8 @@ def attempt(ports, pki):
 def test_requests_of_nodes(attempt, pki):
     assert attempt("BOTH").error_code == 0
     assert attempt("SSL", mechanism=None).error_code == 0
-    locked = {"key_file": pki.locked, "key_password": Secret("key-secret")}
-    assert attempt("ASK", mechanism=None, **locked).error_code == 0
+    locked = Store(pki.locked, "PEM", Secret("key-secret"))
+    assert attempt("ASK", mechanism=None, key=locked).error_code == 0
     assert attempt("AWAY", mechanism=None, verifies_host=False).error_code == 0
 
 
@@ -67,9 +68,9 @@ def test_requests_of_nodes(attempt, pki):
         ({"listener": "BOTH", "password": "x"}, AuthenticationFailed, "SASL PLAIN as alice: Auth"),
         ({"listener": "BOTH", "mechanism": "SCRAM-SHA-256"}, AuthenticationFailed, "not enabled"),
         ({"listener": "SSL"}, AuthenticationFailed, "does not use SASL"),
-        ({"listener": "BOTH", "trust_file": None}, TlsError, "certificate is not accepted"),
+        ({"listener": "BOTH", "trust": None}, TlsError, "certificate is not accepted"),
         ({"listener": "AWAY", "mechanism": None}, TlsError, "certificate is not accepted: IP addr"),
-        ({"listener": "BOTH", "trust_file": "/no/such"}, TlsError, "cannot use the certificates"),
+        ({"listener": "BOTH", "trust": MISSING}, TlsError, "cannot use the certificates"),
         ({"listener": "PLAINTEXT"}, TlsError, "handshake failed"),
     ],
 )

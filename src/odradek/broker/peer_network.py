@@ -31,7 +31,7 @@ from odradek.core.sasl.client import (
 )
 from odradek.env.network import DEFAULT_OPTIONS, Listener, Network, StreamOptions, Transport
 from odradek.env.randomness import RandomBytes
-from odradek.env.tls_files import ClientTls, TlsError
+from odradek.env.tls_files import PEM, ClientTls, TlsError
 from odradek.wire.api import BY_KEY
 from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.generated.sasl_authenticate_request import SaslAuthenticateRequest
@@ -131,10 +131,14 @@ def client_tls(settings: PeerSettings) -> ClientTls | None:
     tls = settings.tls
     if tls is None:
         return None
+    key, trust = tls.key, tls.trust
     return ClientTls(
-        trust_file=tls.trust_file,
-        key_file=tls.key_file,
-        key_password=tls.key_password.value,
+        trust_file=None if trust is None else trust.file,
+        trust_password="" if trust is None else trust.password.value,
+        trust_type=PEM if trust is None else trust.type,
+        key_file=None if key is None else key.file,
+        key_password="" if key is None else key.password.value,
+        key_type=PEM if key is None else key.type,
         verifies_host=tls.verifies_host,
         versions=tls.versions,
     )

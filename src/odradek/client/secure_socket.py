@@ -80,7 +80,7 @@ def refusal(error: OSError, address: Address) -> ClientError | None:
     if any(each in reason for each in _CERTIFICATE_ALERTS):
         return SecurityError(
             f"{address} does not accept this client's certificate, or needs one ({reason})",
-            "Set ssl.keystore.location to a PEM file with a key and a certificate of an issuer "
+            "Set ssl.keystore.location to a file with a key and a certificate of an issuer "
             "that the broker trusts.",
         )
     if "ALERT_PROTOCOL_VERSION" in reason or reason == "UNSUPPORTED_PROTOCOL":
@@ -114,6 +114,6 @@ def _distrust(error: ssl.SSLCertVerificationError, address: Address) -> Security
         )
     return SecurityError(
         f"the certificate of {address} is not trusted: {error.verify_message}",
-        "Set ssl.truststore.location (or ssl.ca.location) to a PEM file with the certificate of "
+        "Set ssl.truststore.location (or ssl.ca.location) to a file with the certificate of "
         "its issuer.",
     )

@@ -1,7 +1,8 @@
 """The security settings of a client: TLS and SASL, with the names of Kafka's clients.
 
 Java's names and librdkafka's names are both accepted (`ssl.truststore.location` and
-`ssl.ca.location`, `sasl.jaas.config` and `sasl.username`). Keys and certificates are PEM files.
+`ssl.ca.location`, `sasl.jaas.config` and `sasl.username`). Keys and certificates are in PEM files or
+PKCS#12 files. If the type of a store is not set, its contents tell it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from odradek.config.checks import ConfigurationError
 from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE, parse_login_module
 from odradek.config.properties import parse_properties
 from odradek.core.sasl.client import MECHANISMS, Credential
 from odradek.core.sasl.plain import PLAIN
-from odradek.env.tls_files import VERSIONS, ClientTls
+from odradek.env.tls_files import PEM, PKCS12, STORE_TYPES, VERSIONS, ClientTls
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SECURITY_SETTINGS = (
@@ -35,9 +37,11 @@ SECURITY_SETTINGS = (
     "ssl.key.location",
     "ssl.key.password",
     "ssl.keystore.location",
+    "ssl.keystore.password",
     "ssl.keystore.type",
     "ssl.truststore.certificates",
     "ssl.truststore.location",
+    "ssl.truststore.password",
     "ssl.truststore.type",
 )
 """The names of the settings."""
@@ -56,8 +60,6 @@ _REPLACED = {
 """Other settings with the same purpose, of which `parse_security` uses only one."""
 
 REFUSED_SETTINGS = {
-    "ssl.keystore.password": "a PEM file has no such password; its key's is ssl.key.password",
-    "ssl.truststore.password": "a PEM file with certificates has no password",
     "ssl.keystore.key": "put the key into a PEM file, and set ssl.keystore.location",
     "ssl.keystore.certificate.chain": "put it into a PEM file, and set ssl.keystore.location",
     "ssl.cipher.suites": "cipher suites cannot be chosen",
@@ -140,13 +142,6 @@ def parse_security(settings: Mapping[str, str]) -> Security:
 
 
 def _tls(settings: Mapping[str, str]) -> ClientTls:
-    for name in ("ssl.keystore.type", "ssl.truststore.type"):
-        kind = settings.get(name, "PEM").upper()
-        if kind != "PEM":
-            raise ValueError(
-                f"{name} is {kind}, but only PEM is supported. Convert a PKCS#12 file with: "
-                "openssl pkcs12 -in store.p12 -out store.pem -nodes"
-            )
     algorithm = settings.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
     if algorithm not in ("", "none", "https"):
         raise ValueError(
@@ -164,16 +159,53 @@ def _tls(settings: Mapping[str, str]) -> ClientTls:
     )
     if certificate is not None and key is None:
         raise ValueError("ssl.certificate.location needs ssl.key.location")
+    trust = _store(settings, "truststore", "ssl.ca.location")
+    store = _store(settings, "keystore")
+    word = settings.get("ssl.key.password", "")
+    if store is not None and store.type == PKCS12:
+        word = store.password
     return ClientTls(
-        trust_file=_file(settings, "ssl.truststore.location", "ssl.ca.location"),
+        trust_file=None if trust is None else trust.file,
+        trust_type=PEM if trust is None else trust.type,
+        trust_password="" if trust is None else trust.password,
         trust_text=settings.get("ssl.truststore.certificates") or settings.get("ssl.ca.pem", ""),
-        key_file=key or _file(settings, "ssl.keystore.location"),
+        key_file=key or (None if store is None else store.file),
+        key_type=PEM if key is not None or store is None else store.type,
         certificate_file=certificate,
-        key_password=settings.get("ssl.key.password", ""),
+        key_password=settings.get("ssl.key.password", "") if key is not None else word,
         verifies_server=verifies == "true",
         verifies_host=algorithm == "https",
         versions=versions,
     )
+
+
+class _Store(NamedTuple):
+    """A key store or a trust store."""
+
+    file: str
+    type: str
+    password: str
+
+
+def _store(settings: Mapping[str, str], kind: str, *other_names: str) -> _Store | None:
+    """Return a store; None if no file is set."""
+    file = _file(settings, f"ssl.{kind}.location", *other_names)
+    if file is None:
+        return None
+    name, password = f"ssl.{kind}.type", settings.get(f"ssl.{kind}.password", "")
+    store_type = settings.get(name, "").upper() or _type_of(file)
+    if store_type not in STORE_TYPES:
+        raise ValueError(f"{name} is {store_type}; it must be one of {_list(STORE_TYPES)}")
+    if password and store_type == PEM:
+        hint = "; the password of its key is ssl.key.password" if kind == "keystore" else ""
+        raise ValueError(f"ssl.{kind}.password: a PEM file has no such password{hint}")
+    return _Store(file, store_type, password)
+
+
+def _type_of(file: str) -> str:
+    """Return the type of a store. A PKCS#12 file begins with a sequence of ASN.1."""
+    with open(file, "rb") as stored:
+        return PKCS12 if stored.read(1) == b"\x30" else PEM
 
 
 def _file(settings: Mapping[str, str], *names: str) -> str | None:

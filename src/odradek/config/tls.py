@@ -1,9 +1,9 @@
 """The TLS settings of one listener.
 
 As in Kafka, a setting may have the prefix `listener.name.<listener>.` in lower case. Keys and
-certificates are PEM files (KIP-651): `ssl.keystore.location` is a file with the private key, its
-certificate and the certificates of its issuers, `ssl.truststore.location` a file with the trusted
-certificates. This node's connections to other nodes use the settings of the listener that they
+certificates are in PEM files (KIP-651) or PKCS#12 files: `ssl.keystore.location` is a file with the
+private key, its certificate and the certificates of its issuers, `ssl.truststore.location` a file
+with the trusted certificates. This node's connections to other nodes use the settings of the listener that they
 connect to, except `ssl.client.auth`.
 """
 
@@ -19,7 +19,7 @@ from odradek.config.principal_mapping import PrincipalMapping
 from odradek.config.registry import broker_settings
 
 TLS_PROTOCOLS = frozenset(("SSL", "SASL_SSL"))
-PEM = "PEM"
+PEM, PKCS12 = "PEM", "PKCS12"
 VERSIONS = ("TLSv1.2", "TLSv1.3")
 PER_LISTENER = frozenset(
     (
@@ -28,24 +28,33 @@ PER_LISTENER = frozenset(
         "ssl.endpoint.identification.algorithm",
         "ssl.key.password",
         "ssl.keystore.location",
+        "ssl.keystore.password",
         "ssl.keystore.type",
         "ssl.principal.mapping.rules",
         "ssl.truststore.location",
+        "ssl.truststore.password",
         "ssl.truststore.type",
     )
 )
 """The settings that have an effect with the prefix of a listener."""
 
 
+class Store(NamedTuple):
+    """A file with a key or with certificates."""
+
+    file: str
+    """ssl.keystore.location or ssl.truststore.location"""
+    type: str
+    """PEM or PKCS12"""
+    password: Secret
+    """ssl.key.password, or for PKCS12 ssl.keystore.password or ssl.truststore.password"""
+
+
 class TlsSettings(NamedTuple):
     """The TLS settings of one listener."""
 
-    key_file: str
-    """ssl.keystore.location"""
-    key_password: Secret
-    """ssl.key.password"""
-    trust_file: str | None
-    """ssl.truststore.location"""
+    key: Store
+    trust: Store | None
     client_auth: str
     """ssl.client.auth"""
     versions: tuple[str, ...]
@@ -57,12 +66,10 @@ class TlsSettings(NamedTuple):
 class PeerTlsSettings(NamedTuple):
     """The TLS settings of connections to other nodes."""
 
-    key_file: str | None
-    """ssl.keystore.location: this node's certificate as a client"""
-    key_password: Secret
-    """ssl.key.password"""
-    trust_file: str | None
-    """ssl.truststore.location; None means the authorities of the system"""
+    key: Store | None
+    """This node's certificate as a client"""
+    trust: Store | None
+    """None means the authorities of the system"""
     verifies_host: bool
     """ssl.endpoint.identification.algorithm"""
     versions: tuple[str, ...]
@@ -77,23 +84,22 @@ def tls_settings(layers: BrokerLayers, listener: str) -> TlsSettings:
     """
     prefix = f"listener.name.{listener.lower()}."
     find = partial(_find, layers, prefix)
-    key_file, trust_file = _files(find, listener)
-    if key_file is None:
+    key, trust = _key_store(find, listener), _trust_store(find, listener)
+    if key is None:
         raise ConfigurationError(
-            f"listener {listener} needs a key: set {prefix}ssl.keystore.location to a PEM file, "
-            f"and {prefix}ssl.keystore.type to PEM"
+            f"listener {listener} needs a key: set {prefix}ssl.keystore.location to a PEM or "
+            f"PKCS#12 file, and {prefix}ssl.keystore.type to PEM or PKCS12"
         )
     client_auth, versions = find("ssl.client.auth"), _versions(find, listener)
     assert isinstance(client_auth, str)
-    if client_auth != "none" and not trust_file:
+    if client_auth != "none" and trust is None:
         raise ConfigurationError(
             f"listener {listener}: ssl.client.auth is {client_auth}, so that "
             "ssl.truststore.location must have the issuers of the clients' certificates"
         )
     return TlsSettings(
-        key_file,
-        _key_password(find),
-        trust_file,
+        key,
+        trust,
         client_auth,
         versions,
         PrincipalMapping(str(find("ssl.principal.mapping.rules"))),
@@ -107,13 +113,15 @@ def peer_tls_settings(layers: BrokerLayers, listener: str) -> PeerTlsSettings:
         ConfigurationError: a setting is not supported.
     """
     find = partial(_find, layers, f"listener.name.{listener.lower()}.")
-    key_file, trust_file = _files(find, listener)
     name = "ssl.endpoint.identification.algorithm"
     algorithm = find(name) or ""
     if algorithm not in ("", "https"):
         raise ConfigurationError(f"listener {listener}: {name} must be https or empty")
     return PeerTlsSettings(
-        key_file, _key_password(find), trust_file, bool(algorithm), _versions(find, listener)
+        _key_store(find, listener),
+        _trust_store(find, listener),
+        bool(algorithm),
+        _versions(find, listener),
     )
 
 
@@ -127,17 +135,38 @@ def _find(layers: BrokerLayers, prefix: str, name: str) -> Value:
     return setting.default if text is None else setting.parse(text)
 
 
-def _files(find: Find, listener: str) -> tuple[str | None, str | None]:
-    """Return ssl.keystore.location and ssl.truststore.location."""
-    files = []
-    for kind in ("keystore", "truststore"):
-        file, type_name = find(f"ssl.{kind}.location"), f"ssl.{kind}.type"
-        if file and find(type_name) != PEM:
-            raise ConfigurationError(
-                f"listener {listener}: {type_name} is {find(type_name)}, but only PEM is supported"
-            )
-        files.append(str(file) if file else None)
-    return files[0], files[1]
+def _key_store(find: Find, listener: str) -> Store | None:
+    """Return the key store of a listener; None if it has none.
+
+    A key in a PKCS#12 file has the same password as the file.
+    """
+    return _store(find, listener, "keystore", "ssl.key.password")
+
+
+def _trust_store(find: Find, listener: str) -> Store | None:
+    """Return the trust store of a listener; None if it has none."""
+    return _store(find, listener, "truststore", None)
+
+
+def _store(find: Find, listener: str, kind: str, of_pem: str | None) -> Store | None:
+    """Return a store. `of_pem` is the setting with the password of a PEM file, if it has one."""
+    file, store_type = find(f"ssl.{kind}.location"), str(find(f"ssl.{kind}.type"))
+    if not file:
+        return None
+    password = _secret(find, f"ssl.{kind}.password")
+    if store_type == PKCS12:
+        return Store(str(file), store_type, password)
+    if store_type != PEM:
+        raise ConfigurationError(
+            f"listener {listener}: ssl.{kind}.type is {store_type}, but only PEM and PKCS12 are "
+            "supported"
+        )
+    if password:
+        hint = f"; the password of its key is {of_pem}" if of_pem else ""
+        raise ConfigurationError(
+            f"listener {listener}: a PEM file has no ssl.{kind}.password{hint}"
+        )
+    return Store(str(file), store_type, _secret(find, of_pem) if of_pem else Secret(""))
 
 
 def _versions(find: Find, listener: str) -> tuple[str, ...]:
@@ -150,6 +179,6 @@ def _versions(find: Find, listener: str) -> tuple[str, ...]:
     return versions
 
 
-def _key_password(find: Find) -> Secret:
-    password = find("ssl.key.password")
+def _secret(find: Find, name: str) -> Secret:
+    password = find(name)
     return password if isinstance(password, Secret) else Secret("")

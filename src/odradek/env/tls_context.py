@@ -5,7 +5,8 @@ from __future__ import annotations
 import ssl
 from collections.abc import Sequence
 
-from odradek.env.tls_files import ClientAuth, ClientTls, ServerTls, TlsError
+from odradek.env import pkcs12
+from odradek.env.tls_files import PKCS12, ClientAuth, ClientTls, ServerTls, TlsError
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _VERIFY_MODES = {
@@ -24,9 +25,9 @@ def make_context(tls: ServerTls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _use_versions(context, tls.versions)
     context.options |= ssl.OP_NO_RENEGOTIATION
-    _use_key(context, tls.key_file, None, tls.key_password)
+    _use_key(context, tls.key_file, None, tls.key_password, tls.key_type)
     if tls.trust_file is not None:
-        _trust(context, tls.trust_file)
+        _trust(context, tls.trust_file, tls.trust_password, tls.trust_type)
     context.verify_mode = _VERIFY_MODES[tls.client_auth]
     return context
 
@@ -44,7 +45,7 @@ def make_client_context(tls: ClientTls) -> ssl.SSLContext:
     # As in Java, each trusted certificate is trusted by itself, even if another one has issued it.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if tls.trust_file is not None:
-        _trust(context, tls.trust_file)
+        _trust(context, tls.trust_file, tls.trust_password, tls.trust_type)
     elif tls.trust_text:
         try:
             context.load_verify_locations(cadata=tls.trust_text)
@@ -53,7 +54,7 @@ def make_client_context(tls: ClientTls) -> ssl.SSLContext:
     else:
         context.load_default_certs()
     if tls.key_file is not None:
-        _use_key(context, tls.key_file, tls.certificate_file, tls.key_password)
+        _use_key(context, tls.key_file, tls.certificate_file, tls.key_password, tls.key_type)
     return context
 
 
@@ -65,16 +66,25 @@ def _use_versions(context: ssl.SSLContext, names: Sequence[str]) -> None:
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
 
 
-def _use_key(context: ssl.SSLContext, key_file: str, certificates: str | None, word: str) -> None:
+def _use_key(
+    context: ssl.SSLContext, key_file: str, certificates: str | None, word: str, store_type: str
+) -> None:
     try:
-        # Without a password, OpenSSL would ask on the terminal.
-        context.load_cert_chain(certificates or key_file, key_file, password=lambda: word)
+        if store_type == PKCS12:
+            with pkcs12.key_file(key_file, word) as (made, made_word):
+                context.load_cert_chain(made, password=made_word)
+        else:
+            # Without a password, OpenSSL would ask on the terminal.
+            context.load_cert_chain(certificates or key_file, key_file, password=lambda: word)
     except (OSError, ValueError) as error:
         raise TlsError(f"cannot use the key and the certificate in {key_file}: {error}") from error
 
 
-def _trust(context: ssl.SSLContext, file: str) -> None:
+def _trust(context: ssl.SSLContext, file: str, word: str, store_type: str) -> None:
     try:
-        context.load_verify_locations(file)
+        if store_type == PKCS12:
+            context.load_verify_locations(cadata=pkcs12.certificates(file, word))
+        else:
+            context.load_verify_locations(file)
     except (OSError, ValueError) as error:
         raise TlsError(f"cannot use the certificates in {file}: {error}") from error

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 VERSIONS = ("TLSv1.2", "TLSv1.3")
+PEM = "PEM"
+PKCS12 = "PKCS12"
+STORE_TYPES = (PEM, PKCS12)
+"""The types of key stores and trust stores, with the words of `ssl.keystore.type`."""
 
 
 class ClientAuth(Enum):
@@ -28,12 +32,17 @@ class ServerTls:
     """The key, the certificates and the versions of a listener."""
 
     key_file: str
-    """A PEM file with the private key, its certificate, and the certificates of its issuers."""
+    """A file with the private key, its certificate, and the certificates of its issuers."""
     key_password: str = field(default="", repr=False)
+    """The password of the key; of the whole file, if it is a PKCS#12 file."""
     trust_file: str | None = None
-    """A PEM file with the certificates of the issuers of clients' certificates."""
+    """A file with the certificates of the issuers of clients' certificates."""
     client_auth: ClientAuth = ClientAuth.NONE
     versions: tuple[str, ...] = VERSIONS
+    key_type: str = PEM
+    trust_type: str = PEM
+    trust_password: str = field(default="", repr=False)
+    """The password of a PKCS#12 file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +50,21 @@ class ClientTls:
     """What a client trusts, and its own key and certificate if it has one."""
 
     trust_file: str | None = None
-    """A PEM file with trusted certificates. Without this file and `trust_text`, the client trusts
-    the authorities of the system."""
+    """A file with trusted certificates. Without this file and `trust_text`, the client trusts the
+    authorities of the system."""
     trust_text: str = ""
     """Trusted certificates as text."""
     key_file: str | None = None
-    """A PEM file with the private key. It also has the certificates if `certificate_file` is None.
-    """
+    """A file with the private key. It also has the certificates if `certificate_file` is None."""
     certificate_file: str | None = None
     key_password: str = field(default="", repr=False)
+    """The password of the key; of the whole file, if it is a PKCS#12 file."""
     verifies_server: bool = True
     """Whether the server must have a certificate that is trusted."""
     verifies_host: bool = True
     """Whether the certificate must contain the host name or address that the client connects to."""
     versions: tuple[str, ...] = VERSIONS
+    key_type: str = PEM
+    trust_type: str = PEM
+    trust_password: str = field(default="", repr=False)
+    """The password of a PKCS#12 file."""

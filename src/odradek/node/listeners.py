@@ -16,7 +16,7 @@ from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.core.quota.connections import ConnectionRates
 from odradek.core.quota.meters import Windows
 from odradek.env.network import Network, SocketListener, StreamOptions
-from odradek.env.tls_files import ClientAuth, ServerTls, TlsError
+from odradek.env.tls_files import PEM, ClientAuth, ServerTls, TlsError
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.gate_context import GateContext
 from odradek.handlers.sasl_gate import SaslGate
@@ -51,10 +51,14 @@ def _tls(config: BrokerConfig, listener: str) -> ServerTls | None:
     settings = config.tls_by_listener.get(listener)
     if settings is None:
         return None
+    trust = settings.trust
     return ServerTls(
-        key_file=settings.key_file,
-        key_password=settings.key_password.value,
-        trust_file=settings.trust_file,
+        key_file=settings.key.file,
+        key_password=settings.key.password.value,
+        key_type=settings.key.type,
+        trust_file=None if trust is None else trust.file,
+        trust_password="" if trust is None else trust.password.value,
+        trust_type=PEM if trust is None else trust.type,
         client_auth=ClientAuth(settings.client_auth),
         versions=settings.versions,
     )

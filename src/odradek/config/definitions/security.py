@@ -13,15 +13,19 @@ security.inter.broker.protocol  string  = PLAINTEXT  {PLAINTEXT,SSL,SASL_PLAINTE
 ssl.enabled.protocols  list  = TLSv1.2,TLSv1.3  distinct  medium  per-broker
     TLS versions that may be used: TLSv1.2 and TLSv1.3.
 ssl.keystore.type  string  = JKS  medium  per-broker
-    Format of the key store. Only PEM is supported.
+    Format of the key store: PEM or PKCS12. PKCS12 needs the package cryptography.
 ssl.keystore.location  string  medium  per-broker
-    PEM file with the private key, its certificate, and the certificates of its issuers.
+    File with the private key, its certificate, and the certificates of its issuers.
+ssl.keystore.password  password  medium  per-broker
+    Password of a key store in the format PKCS12. It is also the password of the key.
 ssl.key.password  password  medium  per-broker
-    Password of the private key.
+    Password of the private key in a PEM file.
 ssl.truststore.type  string  = JKS  medium  per-broker
-    Format of the trust store. Only PEM is supported.
+    Format of the trust store: PEM or PKCS12. PKCS12 needs the package cryptography.
 ssl.truststore.location  string  medium  per-broker
-    PEM file with the certificates of the issuers of the certificates of clients and other nodes.
+    File with the certificates of the issuers of the certificates of clients and other nodes.
+ssl.truststore.password  password  medium  per-broker
+    Password of a trust store in the format PKCS12.
 ssl.client.auth  string  = none  {required,requested,none}  medium  per-broker
     Whether clients must have a certificate.
 ssl.principal.mapping.rules  string  = DEFAULT  low
@@ -29,21 +33,17 @@ ssl.principal.mapping.rules  string  = DEFAULT  low
 ssl.endpoint.identification.algorithm  string  = https  low  per-broker
     Whether the certificate of another node must contain the host that this node connects to: `https`, or empty for no check.
 
-[unsupported: keys and certificates are PEM files, and OpenSSL chooses algorithms and cipher suites]
+[unsupported: keys and certificates are PEM or PKCS#12 files, and OpenSSL chooses algorithms and cipher suites]
 ssl.protocol  string  = TLSv1.3  medium  per-broker
     TLS version for the context.
 ssl.provider  string  medium  per-broker
     Java provider of TLS.
 ssl.cipher.suites  list  = ""  distinct  medium  per-broker
     Cipher suites that may be used.
-ssl.keystore.password  password  medium  per-broker
-    Password of the key store.
 ssl.keystore.key  password  medium  per-broker
     Private key as text.
 ssl.keystore.certificate.chain  password  medium  per-broker
     Certificates of the private key as text.
-ssl.truststore.password  password  medium  per-broker
-    Password of the trust store.
 ssl.truststore.certificates  password  medium  per-broker
     Trusted certificates as text.
 ssl.keymanager.algorithm  string  = SunX509  medium  per-broker
