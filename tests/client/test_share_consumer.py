@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from odradek.client.admin.configs import Change, Resource, alter_configs
@@ -211,6 +213,26 @@ def test_a_lock_is_renewed(cluster, queue):
         assert consumer.lock_remaining_ms(record) > now
         consumer.accept(record)
         assert consumer.commit()[0].error is None
+
+
+def test_a_thread_keeps_the_locks(cluster, queue):
+    configure(cluster, queue, share_record_lock_duration_ms="1000")
+    fill(cluster, queue, b"0")
+    results = []
+
+    def is_renewed():
+        return any(AcknowledgeType.RENEW in r.types.values() and r.error is None for r in results)
+
+    with member(cluster, queue, renews=True, on_acknowledged=results.extend) as consumer:
+        while not is_renewed():
+            (record,) = polled(consumer, 1)
+            while consumer.lock_remaining_ms(record) and not is_renewed():
+                time.sleep(0.02)
+                consumer.keep_alive()
+            consumer.release(record)
+        (record,) = polled(consumer, 1)
+        consumer.accept(record)
+        assert consumer.commit()[-1].types == {0: AcknowledgeType.ACCEPT}
 
 
 def test_the_delivery_limit(cluster, queue):

@@ -206,6 +206,9 @@ def test_a_renewed_lock_begins_again():
     tested = machine()
     delivered(tested)
     assert tested.lock_remaining_ms(("jobs", 0, 0), 1_000) == LOCK_MS - 1_000
+    assert tested.ending(LOCK_MS // 2) == []
+    assert len(tested.ending(LOCK_MS // 2 + 1)) == 3
+    assert tested.ending(LOCK_MS) == [], "they have ended"
     tested.acknowledge(("jobs", 0, 0), RENEW, 1_000)
     tested.hurry()
     request = sent(tested, 1_000)[1]

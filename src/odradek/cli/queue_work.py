@@ -17,9 +17,9 @@ from odradek.cli.values import DURATION
 from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.cluster import Cluster
 from odradek.client.deadline import Deadline
-from odradek.client.errors import BrokerError, ClientError, DisconnectedError
 from odradek.client.share_consumer import (
     AcknowledgementResult,
+    AcknowledgeType,
     ShareConsumer,
     ShareLimits,
     ShareRecord,
@@ -28,9 +28,6 @@ from odradek.model.config_resource import ResourceType
 from odradek.records.record import Record
 
 _POLL_MS = 500
-_CHECK_SECONDS = 0.1
-"""How often a running command is looked at, first; later less often."""
-_CHECK_SECONDS_MAX = 1.0
 
 
 @click.command()
@@ -124,7 +121,12 @@ def work(
         if start is not None:
             _begin_at(cluster, group_id, start)
         with ShareConsumer(
-            cluster, group_id, topics, limits=limits, on_acknowledged=_warn
+            cluster,
+            group_id,
+            topics,
+            limits=limits,
+            renews=command is not None,
+            on_acknowledged=_warn,
         ) as consumer:
             worker: _Worker
             if command is None:
@@ -144,8 +146,9 @@ def _begin_at(cluster: Cluster, group_id: str, start: str) -> None:
 def _warn(results: Sequence[AcknowledgementResult]) -> None:
     """Warn about records that come again although they were processed."""
     for result in results:
-        if result.error is not None:
-            many = plural(len(result.types), "record")
+        types = [each for each in result.types.values() if each is not AcknowledgeType.RENEW]
+        if result.error is not None and types:
+            many = plural(len(types), "record")
             warn(
                 f"{many} of {result.topic}-{result.partition} will be delivered again, because "
                 f"the acknowledgement failed: {result.error}"
@@ -163,10 +166,10 @@ def _work(consumer: ShareConsumer, worker: _Worker, count: int | None, idle_ms: 
         if idle is None and idle_ms and consumer.assignment:
             idle = Deadline(idle_ms)
         records = consumer.poll(_POLL_MS if idle is None else min(_POLL_MS, idle.remaining_ms))
-        for place, record in enumerate(records):
+        for record in records:
             if count is not None and done >= count:
                 return  # close releases the others
-            worker.process(record, records[place:])
+            worker.process(record)
             done += 1
         if records:
             idle = None
@@ -180,8 +183,8 @@ class _Worker:
     def __init__(self, consumer: ShareConsumer) -> None:
         self._consumer = consumer
 
-    def process(self, record: ShareRecord, unprocessed: Sequence[ShareRecord]) -> None:
-        """Process and acknowledge a record, which is the first of `unprocessed`."""
+    def process(self, record: ShareRecord) -> None:
+        """Process and acknowledge a record."""
         raise NotImplementedError
 
 
@@ -193,7 +196,7 @@ class _Printer(_Worker):
         self._render = render
         self._stdout = sys.stdout.buffer
 
-    def process(self, record: ShareRecord, unprocessed: Sequence[ShareRecord]) -> None:
+    def process(self, record: ShareRecord) -> None:
         """See `_Worker`."""
         plain = Record(record.offset, record.timestamp, record.key, record.value, record.headers)
         self._stdout.write(self._render(record.topic_partition, plain))
@@ -210,13 +213,10 @@ class _Runner(_Worker):
         super().__init__(consumer)
         self._command = command
         self._reject_codes = reject_codes
-        self._lost: set[ShareRecord] = set()
-        """Records whose lock has ended, so that it cannot be renewed."""
 
-    def process(self, record: ShareRecord, unprocessed: Sequence[ShareRecord]) -> None:
+    def process(self, record: ShareRecord) -> None:
         """See `_Worker`."""
-        code = self._run(record, unprocessed)
-        self._lost.discard(record)
+        code = self._run(record)
         if code == 0:
             self._consumer.accept(record)
             return
@@ -231,42 +231,15 @@ class _Runner(_Worker):
                 f"exited with code {code}"
             )
 
-    def _run(self, record: ShareRecord, unprocessed: Sequence[ShareRecord]) -> int:
-        """Run the command and keep the locks meanwhile. Return its exit code."""
+    def _run(self, record: ShareRecord) -> int:
+        """Run the command and return its exit code. Meanwhile, a thread keeps the record locked."""
         with subprocess.Popen(  # noqa: S603  (the user has given the command)
             ["/bin/sh", "-c", self._command],
             stdin=subprocess.PIPE,
             env={**os.environ, **_variables(record)},
         ) as process:
-            pause = _CHECK_SECONDS
-            given = record.value
-            while True:
-                try:
-                    process.communicate(given, timeout=pause)
-                    return process.returncode
-                except subprocess.TimeoutExpired:
-                    given = None
-                    pause = min(2 * pause, _CHECK_SECONDS_MAX)
-                self._keep(unprocessed)
-
-    def _keep(self, records: Sequence[ShareRecord]) -> None:
-        """Renew the locks that end soon, and send heartbeats."""
-        consumer = self._consumer
-        duration_ms = consumer.acquisition_lock_timeout_ms or 0
-        ending = [
-            each
-            for each in records
-            if consumer.lock_remaining_ms(each) < duration_ms // 2 and each not in self._lost
-        ]
-        if not ending:
-            consumer.keep_alive()
-            return
-        try:
-            consumer.renew(*ending)
-        except ClientError as error:
-            if not isinstance(error, BrokerError | DisconnectedError):
-                raise
-            self._lost.update(ending)  # another consumer will get them
+            process.communicate(record.value)
+            return process.returncode
 
 
 def _variables(record: ShareRecord) -> dict[str, str]:

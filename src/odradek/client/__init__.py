@@ -1,4 +1,5 @@
-"""A small synchronous client. It uses the standard library's sockets and no threads.
+"""A small synchronous client. It uses the standard library's sockets and no threads, except for
+`ShareConsumer` with `renews`.
 
 The command line and the Spark source use the client. The client works with any broker that speaks
 Apache Kafka's protocol. The modules, from the lowest layer to the highest:
@@ -10,7 +11,8 @@ Apache Kafka's protocol. The modules, from the lowest layer to the highest:
 - `fetcher` keeps one fetch in flight to every leader. `consumer` reads records of the partitions
   that the caller assigns. `membership` joins a classic group. `group_consumer` reads the partitions
   that the group assigns to the member.
-- `share_consumer` is a member of a share group. `share/` has its state machines.
+- `share_consumer` is a member of a share group. `share/` has its state machines;
+  `share_keeper` is its optional thread.
 - `transactions` begins and ends transactions, which several processes can share.
 - `offsets` converts "earliest", "latest" or a time to offsets; `commits` fetches and commits a
   group's offsets.

@@ -14,15 +14,15 @@ or whose lock has timed out, is delivered again, at most as often as
 once, unless all its deliveries fail.
 
 `share/machine.py` and `share/membership.py` decide what is sent. This module sends it, as Kafka's
-`KafkaShareConsumer` does. In contrast to Kafka's consumer there is no thread: heartbeats and
-acknowledgements are sent by `poll`, by the iteration and by `keep_alive`.
+`KafkaShareConsumer` does. Heartbeats and acknowledgements are sent by `poll`, by the iteration and by
+`keep_alive`. With `renews=True` a thread sends them, too, and renews the locks of the records that
+the user has. Kafka's consumer also has a thread, which does not renew.
 """
 
 from __future__ import annotations
 
 import base64
-import select
-import time
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -40,6 +40,7 @@ from odradek.client.errors import (
     UnsupportedVersionError,
 )
 from odradek.client.metadata import Node
+from odradek.client.readiness import give_up, wait_readable
 from odradek.client.share.acknowledgements import (
     AcknowledgementResult,
     AcknowledgeType,
@@ -49,6 +50,7 @@ from odradek.client.share.acquired import ShareRecord
 from odradek.client.share.leader import ShareLimits, ShareRequest, ShareResponse
 from odradek.client.share.machine import NotAcknowledgedError, RecordKey, ShareMachine
 from odradek.client.share.membership import ShareMembership
+from odradek.client.share_keeper import PAUSE_SECONDS_MAX, Keeper
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.share_acknowledge_response import ShareAcknowledgeResponse
@@ -108,7 +110,7 @@ class ShareConsumer:
 
     Call `poll` or `keep_alive` at least every 45 s (`group.share.session.timeout.ms`), so that the
     coordinator does not remove the member. If a handler takes longer than the acquisition lock,
-    call `renew`. Topics that do not exist are waited for.
+    call `renew`, or use `renews`. Topics that do not exist are waited for.
     """
 
     def __init__(
@@ -120,9 +122,13 @@ class ShareConsumer:
         mode: Mode = "explicit",
         limits: ShareLimits | None = None,
         rack: str | None = None,
+        renews: bool = False,
         on_acknowledged: OnAcknowledged | None = None,
     ) -> None:
         """`limits` says how many records a `poll` acquires.
+
+        With `renews`, a thread sends heartbeats and keeps the records locked until they are
+        acknowledged, however long that takes (Apache Kafka 4.2 or newer).
 
         Raises:
             ValueError: `mode` is unknown, or there is no topic.
@@ -145,7 +151,11 @@ class ShareConsumer:
         self._refreshed_ms: int | None = None
         self._refresh_pause_ms = BACKOFF_MS
         self._must_refresh = True
+        self._held_results: list[AcknowledgementResult] = []
+        """Results that the thread has received, until `on_acknowledged` is called."""
         self._is_closed = False
+        self._lock = threading.RLock()
+        self._keeper = Keeper(self.keep_locks, self._keep_pause_seconds) if renews else None
 
     def __enter__(self) -> Self:
         return self
@@ -190,8 +200,13 @@ class ShareConsumer:
                 the cluster. `poll` may be called again.
         """
         self._check_open()
+        if self._keeper is not None:
+            self._keeper.begin()
+        with self._lock:
+            return self._poll(Deadline(timeout_ms))
+
+    def _poll(self, deadline: Deadline) -> list[ShareRecord]:
         self._machine.begin_poll(monotonic_ms())
-        deadline = Deadline(timeout_ms)
         while True:
             records = self._machine.take(monotonic_ms())
             if records:
@@ -259,7 +274,8 @@ class ShareConsumer:
         self._acknowledge(record, kind)
 
     def _acknowledge(self, record: ShareRecord, kind: AcknowledgeType) -> None:
-        self._machine.acknowledge(_key(record), kind, monotonic_ms())
+        with self._lock:
+            self._machine.acknowledge(_key(record), kind, monotonic_ms())
 
     def renew(self, *records: ShareRecord, timeout_ms: int | None = None) -> None:
         """Begin the acquisition locks of delivered records again (KIP-1222), and wait for it.
@@ -288,8 +304,13 @@ class ShareConsumer:
             ClientError: a permanent error.
         """
         self._check_open()
-        self._machine.acknowledge_all(monotonic_ms())
         deadline = Deadline(self._cluster.timeout_ms if timeout_ms is None else timeout_ms)
+        with self._lock:
+            self._machine.acknowledge_all(monotonic_ms())
+            return self._flush(deadline)
+
+    def _flush(self, deadline: Deadline) -> list[AcknowledgementResult]:
+        """Send the acknowledgements, and wait for their results."""
         found: list[AcknowledgementResult] = []
         while self._machine.has_acknowledgements:
             self._machine.hurry()
@@ -310,9 +331,32 @@ class ShareConsumer:
             ClientError: a permanent error, as in `poll`.
         """
         self._check_open()
-        self._machine.hurry(monotonic_ms() - ACKNOWLEDGE_AFTER_MS)
-        self._step(Deadline(0))
-        self._raise_error()
+        with self._lock:
+            self._machine.hurry(monotonic_ms() - ACKNOWLEDGE_AFTER_MS)
+            self._step(Deadline(0))
+            self._raise_error()
+
+    def keep_locks(self) -> None:
+        """Call `keep_alive`, and renew the locks of records of which less than half is left.
+
+        The thread of `renews` does this every second, or more often if locks are short.
+
+        Raises:
+            ClientError: see `commit`. If a lock has ended, there is no error: the acknowledgement
+                of the record will fail.
+        """
+        self.keep_alive()
+        with self._lock:
+            now_ms = monotonic_ms()
+            ending = self._machine.ending(now_ms)
+            for key in ending:
+                self._machine.acknowledge(key, AcknowledgeType.RENEW, now_ms)
+            if ending:
+                self._flush(Deadline(self._cluster.timeout_ms))
+
+    def _keep_pause_seconds(self) -> float:
+        lock_ms = self.acquisition_lock_timeout_ms
+        return PAUSE_SECONDS_MAX if lock_ms is None else lock_ms / 8000
 
     # -- steps ------------------------------------------------------------------------------
 
@@ -326,8 +370,13 @@ class ShareConsumer:
 
     def _take_results(self) -> list[AcknowledgementResult]:
         results = self._machine.take_results()
-        if results and self._on_acknowledged is not None:
-            self._on_acknowledged(results)
+        if self._on_acknowledged is None:
+            return results
+        self._held_results += results
+        if self._keeper is None or not self._keeper.is_current:
+            held, self._held_results = self._held_results, []
+            if held:
+                self._on_acknowledged(held)
         return results
 
     def _fail(self, error: ClientError) -> None:
@@ -388,7 +437,7 @@ class ShareConsumer:
         try:
             response = connection.poll(pending)
             if response is None and late.expired:
-                raise _hung(connection, pending.api.name)
+                raise give_up(connection, pending.api.name)
         except ClientError as error:
             self._heartbeat_failed(error)
             return
@@ -487,13 +536,13 @@ class ShareConsumer:
         connections = [each.connection for each in self._under_way.values()]
         if self._heartbeat is not None:
             connections.append(self._heartbeat.connection)
-        _wait_readable(connections, min(waits))
+        wait_readable(connections, min(waits))
         self._receive_heartbeat()
         for node_id, (connection, poll, api, late) in list(self._under_way.items()):
             try:
                 response = poll()
                 if response is None and late.expired:
-                    raise _hung(connection, api)
+                    raise give_up(connection, api)
             except ClientError as error:
                 del self._under_way[node_id]
                 self._lose(node_id, error)
@@ -515,6 +564,8 @@ class ShareConsumer:
         """
         if self._is_closed:
             return []
+        if self._keeper is not None:
+            self._keeper.end()
         self._is_closed = True
         deadline = Deadline(timeout_ms)
         self._machine.close()
@@ -541,24 +592,5 @@ class ShareConsumer:
             return
 
 
-def _hung(connection: Connection, api: str) -> DisconnectedError:
-    """Close a connection on which no response arrives, and return the error."""
-    connection.close()
-    return DisconnectedError(f"{connection.address} does not answer {api}")
-
-
 def _key(record: ShareRecord) -> RecordKey:
     return record.topic, record.partition, record.offset
-
-
-def _wait_readable(connections: Sequence[Connection], timeout_ms: int) -> None:
-    """Wait until a connection has bytes or has ended, up to `timeout_ms`."""
-    if not connections:
-        time.sleep(timeout_ms / 1000)
-        return
-    if any(each.closed or each.has_decrypted for each in connections):
-        return
-    poll = select.poll()
-    for each in connections:
-        poll.register(each, select.POLLIN)
-    poll.poll(timeout_ms)

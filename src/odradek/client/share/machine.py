@@ -172,6 +172,15 @@ class ShareMachine:
         found = self._delivered.get(key)
         return 0 if found is None else max(0, found.lock_ends_ms - now_ms)
 
+    def ending(self, now_ms: int) -> list[RecordKey]:
+        """Return the delivered records of whose locks less than half is left."""
+        half_ms = (self._lock_timeout_ms or _LOCK_MS_USUAL) // 2
+        return [
+            key
+            for key, found in self._delivered.items()
+            if 0 < found.lock_ends_ms - now_ms < half_ms
+        ]
+
     def hurry(self, since_ms: int | None = None) -> None:
         """Send pending acknowledgements at once, without `since_ms` all of them.
 

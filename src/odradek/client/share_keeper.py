@@ -1,0 +1,51 @@
+"""The thread that keeps the locks of a share consumer while the user's handlers run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from odradek.client.errors import ClientError
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS_MAX = 1.0
+"""The longest time between two calls."""
+
+
+class Keeper:
+    """A thread that calls a function again and again, from `begin` to `end`.
+
+    `pause_seconds` returns the time between two calls.
+    """
+
+    def __init__(self, keep: Callable[[], None], pause_seconds: Callable[[], float]) -> None:
+        self._keep = keep
+        self._pause_seconds = pause_seconds
+        self._thread = threading.Thread(target=self._run, name="share consumer", daemon=True)
+        self._must_end = threading.Event()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this thread is running the caller."""
+        return threading.current_thread() is self._thread
+
+    def begin(self) -> None:
+        """Start the thread, unless it was started."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def end(self) -> None:
+        """End the thread, and wait for it."""
+        self._must_end.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._must_end.wait(min(PAUSE_SECONDS_MAX, self._pause_seconds())):
+            try:
+                self._keep()
+            except ClientError as error:
+                # The user gets lasting errors from the next poll, and others in the results.
+                log.debug("the locks of a share consumer cannot be renewed: %s", error)
