@@ -11,6 +11,7 @@ from odradek.broker.controller.channel import LocalControllerChannel
 from odradek.broker.controller.controller import Controller as ControllerParts
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.metadata.loader import MetadataLoader
@@ -118,6 +119,7 @@ class Controller:
             decisions=self.controller,
             quorum=QuorumRequests(self.raft, CLUSTER_ID),
             metadata=cache,
+            tokens=DelegationTokens(None, clock, system_random_bytes),
             dynamic=DynamicConfig(config),
             supported_features=FEATURES,
             kraft_version=lambda: self.raft.settings.kraft_version,
