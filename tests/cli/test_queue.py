@@ -85,6 +85,9 @@ def test_reset_and_delete(odradek, queue):
 
 def test_errors_say_what_to_do(odradek, queue):
     assert "GROUP_ID_NOT_FOUND" in odradek("queue", "describe", "no-such-group", code=1).err
+    worked(odradek, queue, "--from", "earliest", "--count", 1)
+    told = odradek("group", "describe", queue, code=1).err
+    assert f"odradek queue describe {queue}" in told
     assert "odradek group list" in odradek("queue", "peek", "no-such-group", code=1).err
     assert "no such topic" in odradek("queue", "work", queue, "no-such-topic", code=1).err
     assert "--run" in odradek("queue", "work", queue, queue, "--reject-on", 3, code=2).err

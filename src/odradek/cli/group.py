@@ -25,10 +25,12 @@ from odradek.cli.output import (
     print_table,
 )
 from odradek.client.admin.groups import Group, Member, delete_groups, describe_groups, list_groups
+from odradek.client.admin.share_groups import SHARE_GROUP_DESCRIBE_KEY, describe_share_groups
 from odradek.client.cluster import Cluster
 from odradek.client.commits import CommittedOffset, fetch_offsets
-from odradek.client.errors import ClientError
+from odradek.client.errors import BrokerError, ClientError
 from odradek.client.offsets import LATEST, list_offsets
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 
 STATE = click.Choice(
@@ -127,7 +129,9 @@ def list_command(
 def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
     """Show a group's members, committed offsets and lag.
 
-    Lag is the number of offsets from the committed offset to the end of the partition.
+    Lag is the number of offsets from the committed offset to the end of the partition. With
+    --members, members of a Streams group are shown with their tasks. `odradek queue describe` shows
+    share groups.
 
     \b
     Examples:
@@ -136,6 +140,7 @@ def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
     """
     with connected() as cluster:
         described = describe_groups(cluster, dict.fromkeys(groups))
+        _advise(cluster, described)
         found = [each for each in described.values() if not isinstance(each, ClientError)]
         reports = [_Report(cluster, each) for each in found]
     if as_json:
@@ -146,6 +151,25 @@ def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
                 click.echo()
             report.print(with_members=members)
     end_with_errors([each for each in described.values() if isinstance(each, ClientError)])
+
+
+def _advise(cluster: Cluster, described: dict[str, Group | ClientError]) -> None:
+    """Say which of the groups that were not found are share groups."""
+    missing = [
+        name
+        for name, each in described.items()
+        if isinstance(each, BrokerError) and each.code is ErrorCode.GROUP_ID_NOT_FOUND
+    ]
+    if not missing or SHARE_GROUP_DESCRIBE_KEY not in cluster.any().versions:
+        return
+    for name, found in describe_share_groups(cluster, missing).items():
+        if not isinstance(found, ClientError):
+            described[name] = BrokerError(
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                "This is a share group.",
+                f"group {name}",
+                f"Describe it with: odradek queue describe {name}",
+            )
 
 
 class _Report:
@@ -210,7 +234,20 @@ class _Report:
             rows.append([*row, *((owner.client_id, _host(owner)) if owner else (None, None))])
         print_table(columns, rows)
 
+    def _print_tasks(self) -> None:
+        """Print the members of a Streams group with their tasks (subtopology_partition)."""
+        titles = ("Client", "Host", "Active", "Standby", "Warm-up")
+        rows = []
+        for m in self.group.members:
+            held = (m.tasks.active, m.tasks.standby, m.tasks.warm_up)
+            tasks = [" ".join(map(str, some)) or None for some in held]
+            rows.append([m.instance_id or m.id, m.client_id, _host(m), *tasks])
+        print_table([Column("Member", wrap=False), *map(Column, titles)], rows)
+
     def _print_members(self) -> None:
+        if self.group.type == "streams":
+            self._print_tasks()
+            return
         columns = [
             Column("Member", wrap=False),
             Column("Client"),
@@ -241,6 +278,7 @@ class _Report:
                     "client_id": m.client_id,
                     "host": _host(m),
                     "partitions": [key._asdict() for key in m.partitions],
+                    **(_tasks_json(m) if group.type == "streams" else {}),
                 }
                 for m in group.members
             ],
@@ -258,6 +296,12 @@ class _Report:
             "lag": self._lag(key),
             "member": owner.id if owner else None,
         }
+
+
+def _tasks_json(member: Member) -> dict[str, object]:
+    tasks = member.tasks
+    held = {"active": tasks.active, "standby": tasks.standby, "warm_up": tasks.warm_up}
+    return {"tasks": {role: [task._asdict() for task in some] for role, some in held.items()}}
 
 
 def _host(member: Member) -> str:

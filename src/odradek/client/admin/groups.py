@@ -1,9 +1,10 @@
-"""Lists, describes and deletes groups. The same classes describe classic and KIP-848 groups."""
+"""Lists, describes and deletes groups. The same classes describe classic, KIP-848 and Streams groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from odradek.client import consumer_protocol
 from odradek.client.cluster import Cluster
@@ -13,14 +14,17 @@ from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated import consumer_group_describe_response as modern
 from odradek.wire.generated import describe_groups_response as classic
+from odradek.wire.generated import streams_group_describe_response as streams
 from odradek.wire.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from odradek.wire.generated.delete_groups_request import DeleteGroupsRequest
 from odradek.wire.generated.delete_groups_response import DeleteGroupsResponse
 from odradek.wire.generated.describe_groups_request import DescribeGroupsRequest
 from odradek.wire.generated.list_groups_request import ListGroupsRequest
 from odradek.wire.generated.list_groups_response import ListGroupsResponse
+from odradek.wire.generated.streams_group_describe_request import StreamsGroupDescribeRequest
 
 CONSUMER_GROUP_DESCRIBE_KEY = 69
+STREAMS_GROUP_DESCRIBE_KEY = 89
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +38,35 @@ class GroupListing:
     coordinator: int
 
 
+class Task(NamedTuple):
+    """A task of Kafka Streams: a subtopology for one partition number."""
+
+    subtopology: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.subtopology}_{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The tasks of a member of a Streams group."""
+
+    active: tuple[Task, ...] = ()
+    standby: tuple[Task, ...] = ()
+    warm_up: tuple[Task, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member with the partitions assigned to it."""
+    """A member with the partitions assigned to it. In Streams groups it has tasks instead."""
 
     id: str
     instance_id: str | None
     client_id: str
     host: str
     partitions: tuple[TopicPartition, ...]
+    tasks: Tasks = Tasks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +105,10 @@ def _check_list(response: ListGroupsResponse) -> None:
 
 
 def describe_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, Group | ClientError]:
-    """Describe groups and their members.
+    """Describe groups and their members. Share groups are described by `share_groups`.
 
-    A group that ConsumerGroupDescribe (KIP-848) does not find is requested with DescribeGroups.
+    A group that ConsumerGroupDescribe (KIP-848) does not find is requested with DescribeGroups, and
+    then with StreamsGroupDescribe (KIP-1071).
 
     Raises:
         ClientError: a coordinator does not respond.
@@ -109,6 +134,20 @@ def describe_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, Group | C
             lambda response: {g.group_id: _classic_group(g) for g in response.groups},
             cluster.timeout_ms,
         )
+    left = [each for each in order if _is_not_found(found[each])]
+    if left and STREAMS_GROUP_DESCRIBE_KEY in cluster.any().versions:
+        found |= {
+            name: group
+            for name, group in fan_out(
+                left,
+                to_coordinators(cluster),
+                lambda some: StreamsGroupDescribeRequest(group_ids=some),
+                streams.StreamsGroupDescribeResponse,
+                lambda response: {g.group_id: _streams_group(g) for g in response.groups},
+                cluster.timeout_ms,
+            ).items()
+            if not isinstance(group, ClientError)
+        }
     return {each: found[each] for each in order}
 
 
@@ -139,6 +178,32 @@ def _modern_member(member: modern.Member) -> Member:
             for t in member.assignment.topic_partitions
             for index in t.partitions
         ),
+    )
+
+
+def _streams_group(group: streams.DescribedGroup) -> Group | ClientError:
+    error = broker_error(group.error_code, group.error_message, f"group {group.group_id}")
+    return error or Group(
+        group.group_id,
+        "streams",
+        group.group_state,
+        group.assignor_name or "",
+        group.group_epoch,
+        tuple(_streams_member(m) for m in group.members),
+    )
+
+
+def _streams_member(member: streams.Member) -> Member:
+    held = member.assignment
+    tasks = Tasks(_tasks(held.active_tasks), _tasks(held.standby_tasks), _tasks(held.warmup_tasks))
+    return Member(
+        member.member_id, member.instance_id, member.client_id, member.client_host, (), tasks
+    )
+
+
+def _tasks(ids: Iterable[streams.TaskIds]) -> tuple[Task, ...]:
+    return tuple(
+        sorted(Task(each.subtopology_id, index) for each in ids for index in each.partitions)
     )
 
 

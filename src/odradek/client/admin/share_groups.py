@@ -35,6 +35,7 @@ from odradek.wire.generated.describe_share_group_offsets_response import (
 )
 from odradek.wire.generated.share_group_describe_request import ShareGroupDescribeRequest
 
+SHARE_GROUP_DESCRIBE_KEY = 77
 SHARE_VERSION_ADVICE = (
     "Share groups need share.version 1: run kafka-features.sh upgrade --feature share.version=1. "
     "See the level: odradek cluster describe"

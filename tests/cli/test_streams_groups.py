@@ -1,0 +1,77 @@
+"""`odradek group describe` of Streams groups."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.conftest import invoke
+
+from odradek.client.cluster import Cluster
+from odradek.client.errors import check
+from odradek.testing import Broker
+from odradek.wire.generated.streams_group_heartbeat_request import (
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    Topology,
+)
+from odradek.wire.generated.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
+
+SETTINGS = {
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+}
+
+
+def beat(cluster, epoch, **fields):
+    request = StreamsGroupHeartbeatRequest(
+        group_id="application",
+        member_id="one",
+        member_epoch=epoch,
+        rebalance_timeout_ms=10_000,
+        process_id="process",
+        **fields,
+    )
+
+    def check_answer(response):
+        check(response.error_code, response.error_message)
+
+    return cluster.ask_coordinator(
+        "application", request, StreamsGroupHeartbeatResponse, check_answer
+    )
+
+
+@pytest.fixture
+def address():
+    """The address of a broker with a Streams group, whose member has four tasks."""
+    with (
+        Broker(topics={"in": 4}, settings=SETTINGS) as broker,
+        Cluster(broker.bootstrap_servers) as cluster,
+    ):
+        topology = Topology(
+            epoch=0, subtopologies=[Subtopology(subtopology_id="0", source_topics=["in"])]
+        )
+        answer = beat(
+            cluster, 0, topology=topology, active_tasks=[], standby_tasks=[], warmup_tasks=[]
+        )
+        while not answer.active_tasks:
+            answer = beat(cluster, answer.member_epoch)
+        yield broker.bootstrap_servers
+
+
+def test_members_and_tasks(address):
+    shown = invoke("group", "describe", "application", "--members", bootstrap=address)
+    assert shown.code == 0, shown
+    fields = dict(line.split(maxsplit=1) for line in shown.out.splitlines()[:3])
+    assert fields == {"Group": "application", "Type": "streams", "State": "Stable"}
+    titles, row = shown.out.splitlines()[-2:]
+    assert titles.split() == ["Member", "Client", "Host", "Active", "Standby", "Warm-up"]
+    assert row.split() == [
+        "one", "odradek", "127.0.0.1", "0_0", "0_1", "0_2", "0_3", "-", "-",
+    ]  # fmt: skip
+    (found,) = invoke("group", "describe", "application", "--json", bootstrap=address).json
+    assert found["members"][0]["tasks"] == {
+        "active": [{"subtopology": "0", "partition": number} for number in range(4)],
+        "standby": [],
+        "warm_up": [],
+    }
+    missing = invoke("group", "describe", "no-such-group", bootstrap=address)
+    assert (missing.code, "GROUP_ID_NOT_FOUND" in missing.err) == (1, True)
