@@ -36,6 +36,8 @@ class Client:
         Missing: its toolchain is not here, or cannot fetch what the driver needs.
         RuntimeError: the driver does not compile.
     """
+    only: str | None = None
+    """A shell pattern of the scenarios that the driver has verbs for; None if it has all."""
 
 
 def _java() -> Sequence[str | Path]:
@@ -103,7 +105,7 @@ CLIENTS = (
     Client("kafka-python", _python("kafka_python_driver")),
     Client("franz-go", _go),
     Client("kafkajs", _node),
-    Client("odradek", _python("odradek_driver")),
+    Client("odradek", _python("odradek_driver"), only="share group*"),
 )
 
 TOOLS = "java-tools"

@@ -1,12 +1,14 @@
 """Runs the scenarios: every client in a separate thread, all with one broker.
 
 There are three phases: each client writes for the others and runs its scenarios; each client reads
-the records of the others; clients with a common assignment strategy form one group. Apache Kafka's
+the records of the others; clients with a common assignment strategy form one group. A client whose
+driver has only some verbs (`Client.only`) takes part in the first phase. Apache Kafka's
 command-line tools run during the first phase.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import shutil
 import threading
 import time
@@ -86,13 +88,14 @@ class Run:
                     parts.insert(0, pool.submit(self._tools))
                 for part in parts:
                     part.result()
-                for part in [pool.submit(self._reads, name) for name in list(self._drivers)]:
+                whole = [each.name for each in self.clients if each.only is None]
+                names = [name for name in whole if name in self._drivers]
+                for part in [pool.submit(self._reads, name) for name in names]:
                     part.result()
-            if len(self._drivers) > 1 and self.wanted(MIXED_GROUP):
-                drivers = list(self._drivers.values())
+            drivers = [self._drivers[name] for name in names if name in self._drivers]
+            if len(drivers) > 1 and self.wanted(MIXED_GROUP):
                 self._record("all", MIXED_GROUP, lambda: mixed_group.play(drivers))
-            if len(self._drivers) > 1 and self.wanted(BOTH_PROTOCOLS):
-                drivers = list(self._drivers.values())
+            if len(drivers) > 1 and self.wanted(BOTH_PROTOCOLS):
                 self._record("all", BOTH_PROTOCOLS, lambda: mixed_group.play_both(drivers))
             if isinstance(self.broker, OdradekNode) and self.wanted(SECURED):
                 self._secured()
@@ -111,6 +114,10 @@ class Run:
 
     def _alone(self, client: Client) -> None:
         scenarios = [each for each in SCENARIOS if self.wanted(each.name)]
+        if client.only is not None:
+            scenarios = [each for each in scenarios if fnmatch.fnmatch(each.name, client.only)]
+            if not scenarios:
+                return
         try:
             command = client.command()
         except Missing as reason:
@@ -122,7 +129,7 @@ class Run:
             return
         if not self._restart(client.name, command):
             return
-        if self.wanted(WRITES):
+        if client.only is None and self.wanted(WRITES):
             self._record(client.name, WRITES, lambda: self._write(client.name))
         for each in scenarios:
             if client.name not in self._drivers and not self._restart(client.name, command):
