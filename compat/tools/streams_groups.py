@@ -1,4 +1,4 @@
-"""Kafka Streams with the Streams protocol (KIP-1071), and StreamsGroupCommand."""
+"""Kafka Streams with the Streams protocol (KIP-1071) and with classic groups, and their tools."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ PATIENCE_SECONDS = 120.0
 class _Application:
     """A word count with some instances, which are processes."""
 
-    def __init__(self, bench: Workbench, name: str) -> None:
+    def __init__(self, bench: Workbench, name: str, *settings: str) -> None:
+        """`settings` are further settings of the instances, as NAME=VALUE."""
         self.bench = bench
+        self._settings = settings
         self.name = f"tool-{name}"
         self.input = bench.topic(f"{self.name}-lines", PARTITIONS)
         self.output = bench.topic(f"{self.name}-counted")
@@ -40,11 +42,12 @@ class _Application:
     def start(self, instance: str) -> None:
         """Start an instance."""
         words = java.command("WordCount", self._jars, self._classes, options=JVM_OPTIONS)
+        words += self.bench.broker.bootstrap, self.name, self.input, self.output
         log = Path(self.bench.directory) / f"{self.name}-{instance}.log"
         state = Path(self.bench.directory) / f"{self.name}-{instance}-state"
         with log.open("w", encoding="utf-8") as file:
             self.instances[instance] = subprocess.Popen(
-                [*words, self.bench.broker.bootstrap, self.name, self.input, self.output, state],
+                [*words, str(state), *self._settings],
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -62,6 +65,7 @@ class _Application:
             process.terminate()
         for process in self.instances.values():
             process.wait(timeout=PATIENCE_SECONDS)
+        self.instances.clear()
 
     def write(self) -> None:
         """Write all lines once more."""
@@ -142,3 +146,44 @@ def word_count(bench: Workbench) -> None:
     finally:
         application.close()
     bench.try_tool(TOOL, "--delete", "--group", application.name).says_not(r"^Error")
+
+
+@check("Streams word count, classic group")
+def word_count_classic(bench: Workbench) -> None:
+    """The same with the classic protocol, and the offsets and topics are reset at the end."""
+    settings = ("group.protocol=classic", "session.timeout.ms=6000", "num.standby.replicas=1")
+    application = _Application(bench, "word-count-classic", *settings)
+    group = ("--describe", "--group", application.name, "--state")
+
+    def is_stable(members: int) -> None:
+        eventually(
+            lambda: bench.try_tool("consumer.group.ConsumerGroupCommand", *group).out,
+            lambda out: re.search(rf"stream +Stable +{members}\b", out) is not None,
+            f"a stable group of {members}",
+            PATIENCE_SECONDS,
+        )
+
+    try:
+        application.start("one")
+        application.write()
+        application.await_counts()
+        application.start("two")
+        is_stable(2)
+        application.write()
+        application.await_counts()
+        application.kill("one")
+        application.write()
+        application.await_counts()
+        is_stable(1)
+    finally:
+        application.close()
+    # With the classic protocol, Streams does not leave the group when it is closed.
+    named = ("--application-id", application.name, "--input-topics", application.input)
+    bench.tool("StreamsResetter", *named, "--force").says(r"Done\.")
+    topics = bench.tool("TopicCommand", "--list").lines()
+    internal = re.compile(rf"{application.name}-.*-(repartition|changelog)")
+    equal([each for each in topics if internal.fullmatch(each)], [], "internal topics")
+    offsets = ("--describe", "--group", application.name, "--offsets")
+    bench.tool("consumer.group.ConsumerGroupCommand", *offsets).says(
+        rf"^{application.name} +{application.input} +0 +0 "
+    )
