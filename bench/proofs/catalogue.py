@@ -168,6 +168,10 @@ LONG_TESTS = (
         "anomalies", "seconds of concurrent clients and faults", 300,
         _pytest("tests/anomalies"), "ODRADEK_ANOMALY_SECONDS",
     ),
+    LongTest(
+        "cluster-anomalies", "seconds of concurrent clients on a cluster, and faults", 300,
+        _pytest("-m", "cluster", "tests/anomalies"), "ODRADEK_CLUSTER_ANOMALY_SECONDS",
+    ),
     LongTest("fuzz", "all invalid input", 1, _pytest("tests/bad_input", "tests/wire")),
     LongTest("compat", "all clients", 1, _module("compat"), quick_arguments=_ONE_SCENARIO),
     LongTest(

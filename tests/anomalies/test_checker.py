@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.anomalies.checker import ALLOWED, KINDS, anomalies
-from tests.anomalies.history import History, Moved, Operation, Outcome, Read, Send, Step
+
+from odradek.sim.anomalies import ALLOWED, KINDS, anomalies
+from odradek.sim.operations import History, Moved, Operation, Outcome, Read, Send, Step
 
 COMMITTED, ABORTED, UNKNOWN = Outcome
 
@@ -66,6 +67,11 @@ PLANTED: dict[str, History] = {
         Operation("w", [Send(0, 1, 0), *read((0, 2), partition=1)]),
         Operation("v", [Send(1, 2, 0), *read((0, 1))]),
     ],
+    "G1c-process": [
+        saw("w", *read((0, 2), partition=1)),
+        wrote("w", Send(0, 1, 0)),
+        Operation("v", [*read((0, 1)), Send(1, 2, 0)]),
+    ],
 }  # fmt: skip
 
 CONSEQUENCES = {
@@ -88,6 +94,16 @@ def test_it_is_found(kind: str) -> None:
     found = {each.kind for each in anomalies(PLANTED[kind])}
     assert kind in found
     assert found <= {kind, *CONSEQUENCES.get(kind, ())}
+
+
+def test_each_value_that_is_read_orders_its_writer() -> None:
+    """Also a value before the last one that was read of its partition."""
+    history = [
+        Operation("w", [Send(0, 1, 0), *read((0, 3), partition=1)]),
+        wrote("u", Send(0, 2, 1)),
+        Operation("v", [Send(1, 3, 0), *read((0, 1), (1, 2))]),
+    ]
+    assert anomalies(history)[0] == ("G1c-wr", "0:w 2:v")
 
 
 NOTHING_WRONG: list[History] = [

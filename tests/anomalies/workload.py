@@ -1,4 +1,4 @@
-"""Runs concurrent clients on one node with faults, and records their operations.
+"""Runs concurrent clients on servers with faults, and records their operations.
 
 Each writer has a transactional producer and a read_committed consumer. Its transactions consist of
 sends and polls. Some are aborted. In some the producer is killed, and a new producer uses the same
@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from compat.lab.odradek_node import OdradekNode
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.anomalies.history import History, Moved, Operation, Outcome, Read, Send
+from tests.anomalies.servers import KILL, PAUSE, Servers
+
+from odradek.sim.operations import History, Moved, Operation, Outcome, Read, Send
 
 TOPIC, GROUP = "events", "workers"
 PARTITIONS = 3
@@ -26,28 +27,33 @@ WRITERS = 4
 STEPS_MAX = 5
 ABORTED_SHARE, CRASHED_SHARE, MOVED_SHARE = 0.15, 0.03, 0.05
 CALL_SECONDS = 10.0
-PAUSE_SECONDS = 0.7
 END_SECONDS = 60.0
 TIMES = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "log_level": 0}
 
 
 class Workload:
-    """The node, its clients, and their history."""
+    """The servers, their clients, and their history."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, servers: Servers) -> None:
         self.history: History = []
-        self.faults = {"kill": 0, "pause": 0}
+        self.faults = {KILL: 0, PAUSE: 0}
         self._random = random.Random(seed)
         self._values = count(1)
         self._ended = threading.Event()
         self._failures: list[BaseException] = []
-        self._node = OdradekNode(settings={"group.initial.rebalance.delay.ms": "0"})
+        self._servers = servers
 
     def run(self, seconds: float) -> None:
         """Run for `seconds`, with a fault every few seconds. Then read all records."""
-        with self._node:
-            admin = AdminClient({"bootstrap.servers": self._node.bootstrap, **TIMES})
-            for made in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
+        with self._servers:
+            admin = AdminClient({"bootstrap.servers": self._servers.bootstrap, **TIMES})
+            topic = NewTopic(
+                TOPIC,
+                PARTITIONS,
+                self._servers.replication_factor,
+                config=self._servers.topic_settings,
+            )
+            for made in admin.create_topics([topic]).values():
                 made.result(30)
             clients: list[_Client] = [
                 _Writer(self, f"writer-{number}", in_group=number % 2 == 1)
@@ -76,7 +82,7 @@ class Workload:
     def settings(self, **more: object) -> dict[str, object]:
         """Return the settings of a client."""
         named = {key.replace("_", "."): value for key, value in more.items()}
-        return {"bootstrap.servers": self._node.bootstrap, **TIMES, **named}
+        return {"bootstrap.servers": self._servers.bootstrap, **TIMES, **named}
 
     def _guarded(self, run: Callable[[], None]) -> None:
         try:
@@ -88,15 +94,9 @@ class Workload:
     def _disturb(self, deadline: float) -> None:
         while time.monotonic() < deadline:
             time.sleep(self._random.uniform(1.0, 2.5))
-            if self._random.random() < 0.6:
-                self.faults["kill"] += 1
-                self._node.kill()
-                self._node.start()
-            else:
-                self.faults["pause"] += 1
-                self._node.process.suspend()
-                time.sleep(PAUSE_SECONDS)
-                self._node.process.resume()
+            kind = KILL if self._random.random() < 0.6 else PAUSE
+            self.faults[kind] += 1
+            self._servers.disturb(kind, self._random)
 
     def _read_all(self) -> None:
         """Initialize all transactional ids, so that no transaction is open, and read to the end."""

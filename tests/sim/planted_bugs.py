@@ -218,6 +218,16 @@ def ignore_the_last_stable_offset(patch):
     patch.setattr(PartitionLog, "last_stable_offset", property(lambda log: log.high_watermark))
 
 
+def wait_for_the_newest_transaction(patch):
+    """Of several open transactions, the one that began last determines the last stable offset."""
+
+    def last_stable_offset(log):
+        newest = max((*log.producers.ongoing, *log.producers.unreplicated), default=-1)
+        return newest if 0 <= newest < log.high_watermark else log.high_watermark
+
+    patch.setattr(PartitionLog, "last_stable_offset", property(last_stable_offset))
+
+
 # -- coordinators -------------------------------------------------------------------------------
 
 
@@ -260,6 +270,16 @@ def keep_aborted_offsets(patch):
     patch.setattr(GroupMachine, "replay_end_of_transaction", commit)
 
 
+def forget_offsets_of_transactions(patch):
+    """The offsets of a committed transaction are not committed."""
+    replay = GroupMachine.replay_end_of_transaction
+
+    def abort(machine, producer_id, producer_epoch, committed):
+        replay(machine, producer_id, producer_epoch, False)
+
+    patch.setattr(GroupMachine, "replay_end_of_transaction", abort)
+
+
 BUGS: dict[str, PlantedBug] = {
     "the high watermark advances early": PlantedBug(_leader(AdvancesEarly), 20, "is in the ISR"),
     "replicas outside the ISR count": PlantedBug(_leader(CountsOthers), 20, "is in the ISR"),
@@ -281,19 +301,25 @@ BUGS: dict[str, PlantedBug] = {
     "leaders are elected outside the ISR": PlantedBug(elect_outside_the_isr, 20, "not in the ISR"),
     "AlterPartition of an old epoch is accepted": PlantedBug(accept_old_alter_partition, 60, ""),
     "a stale controller's decisions are reported": PlantedBug(decide_without_the_quorum, 60, ""),
-    "votes are not persisted": PlantedBug(do_not_persist_the_vote, 20, "forgotten"),
+    "votes are not persisted": PlantedBug(do_not_persist_the_vote, 100, "forgotten"),
     "the snapshot is forgotten at a start": PlantedBug(forget_the_snapshot, 20, ""),
     "a snapshot lacks the producer ids": PlantedBug(leave_out_of_the_snapshot, 20, "image"),
     "sequence numbers are forgotten after a failover": PlantedBug(
         forget_sequences_after_failover, 60, ""
     ),
     "a marker is written to one partition only": PlantedBug(write_one_marker, 20, ""),
-    "the last stable offset is ignored": PlantedBug(ignore_the_last_stable_offset, 20, ""),
+    "the last stable offset is ignored": PlantedBug(ignore_the_last_stable_offset, 20, "G1c-wr"),
+    "the last stable offset follows the newest transaction": PlantedBug(
+        wait_for_the_newest_transaction, 20, "G1a"
+    ),
     "commits are acknowledged before they are replicated": PlantedBug(
         acknowledge_unreplicated_commits, 60, ""
     ),
     "a new coordinator does not load its log": PlantedBug(do_not_reload_coordinators, 20, ""),
     "the generation of a group is ignored": PlantedBug(ignore_the_generation, 20, "committed in"),
     "offsets of aborted transactions are committed": PlantedBug(keep_aborted_offsets, 20, ""),
+    "offsets of committed transactions are not committed": PlantedBug(
+        forget_offsets_of_transactions, 20, "nonmonotonic-poll"
+    ),
 }
 """The bugs by name."""

@@ -31,7 +31,7 @@ def test_the_runs_have_faults_and_records() -> None:
     for what in (
         "produced", "produce repeated", "consumed", "joined", "offsets committed", "late commits",
         "settings changed", "fault kill", "fault stop", "fault cut off", "fault cut one way",
-        "overlapping faults",
+        "overlapping faults", "processed",
     ):  # fmt: skip
         assert counts[what] > 0, what
 

@@ -50,7 +50,7 @@ def test_the_clients_of_some_runs_do_and_meet_everything() -> None:
     for what in (
         "produced", "produce repeated", "consumed", "joined", "offsets committed",
         "transactions committed", "transactions aborted", "transactions given up",
-        "fault kill", "fault stop", "fault power", "fault torn", "fault in a start",
+        "fault kill", "fault stop", "fault power", "fault torn", "fault in a start", "processed",
     ):  # fmt: skip
         assert counts[what] > 0, what
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from odradek.model.topic_partition import TopicPartition
 
@@ -19,12 +20,24 @@ class Fate(Enum):
     """The transaction was committed or aborted, with the same outcome in all partitions."""
 
 
+class Reading(NamedTuple):
+    """A record that a read_committed consumer received."""
+
+    partition: TopicPartition
+    offset: int
+    value: str
+
+
 @dataclass(slots=True)
 class Transaction:
-    """A transaction with its records, the offset that it commits, and its outcome."""
+    """A transaction with its records, what it has read, the offset that it commits, and its outcome."""
 
     name: str
     values: dict[TopicPartition, list[str]] = field(default_factory=dict)
+    offsets: dict[str, int] = field(default_factory=dict)
+    """The offset of each value whose acknowledgement had one."""
+    readings: list[Reading] = field(default_factory=list)
+    """What was read from the positions that it commits."""
     offset: int | None = None
     fate: Fate = Fate.OPEN
 
@@ -37,6 +50,14 @@ class Transaction:
         """Record the outcome of the transaction."""
         assert self.fate is Fate.OPEN, "a transaction ends once"
         self.fate = fate
+
+
+@dataclass(slots=True)
+class Session:
+    """What a member of a group has read in one generation, in the order of its fetches."""
+
+    member: str
+    readings: list[Reading] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -63,6 +84,8 @@ class Facts:
     transactions: list[Transaction] = field(default_factory=list)
     consumed: dict[TopicPartition, dict[int, str]] = field(default_factory=dict)
     """The values that read_committed consumers received, by partition and offset."""
+    sessions: list[Session] = field(default_factory=list)
+    """What members of groups have read."""
     commits: dict[tuple[str, TopicPartition], list[Commit]] = field(default_factory=dict)
     """The attempts to commit in the order of their start, by group and partition."""
     violations: list[str] = field(default_factory=list)
@@ -76,13 +99,21 @@ class Facts:
     counts: dict[str, int] = field(default_factory=dict)
     """The numbers of events. They show whether a run had enough events to prove something."""
 
-    def count(self, what: str) -> None:
-        """Increment the count of an event."""
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def count(self, what: str, times: int = 1) -> None:
+        """Count an event."""
+        self.counts[what] = self.counts.get(what, 0) + times
 
-    def consume(self, partition: TopicPartition, offset: int, value: str) -> None:
-        """Record a value that a read_committed consumer received."""
+    def begin_session(self, member: str) -> Session:
+        """Record that a member begins to read its partitions."""
+        session = Session(member)
+        self.sessions.append(session)
+        return session
+
+    def consume(self, reading: Reading, readings: list[Reading]) -> None:
+        """Record a value that a read_committed consumer received, and add it to `readings`."""
         self.count("consumed")
+        readings.append(reading)
+        partition, offset, value = reading
         before = self.consumed.setdefault(partition, {}).setdefault(offset, value)
         if before != value:
             self.violations.append(

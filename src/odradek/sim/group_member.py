@@ -10,7 +10,7 @@ from odradek.client.consumer_protocol import (
 from odradek.model.errors import ErrorCode as E
 from odradek.model.topic_partition import TopicPartition
 from odradek.sim.client import Client
-from odradek.sim.facts import Commit, Facts
+from odradek.sim.facts import Commit, Facts, Reading
 from odradek.sim.reading import READ_COMMITTED, fetch
 from odradek.sim.simulation import Simulation
 from odradek.sim.workload import NOT_NOW, Actor
@@ -150,6 +150,7 @@ class GroupMember(Actor):
 
     async def _consume(self) -> None:
         turns = 0
+        session = self.facts.begin_session(self.name)
         while not self.is_stopping:
             turns += 1
             if turns % 3 == 0 and not await self._is_member():
@@ -168,7 +169,7 @@ class GroupMember(Actor):
                     await self.pause()
                     continue
                 for offset, value in found.values:
-                    self.facts.consume(partition, offset, value)
+                    self.facts.consume(Reading(partition, offset, value), session.readings)
                 self._positions[partition] = found.next_offset
             if self.random.random() < 0.5 and not await self._commit():
                 return

@@ -23,9 +23,11 @@ from odradek.sim.checks import Contents, check
 from odradek.sim.client import Client
 from odradek.sim.facts import Facts
 from odradek.sim.group_member import GroupMember, committed_offset
+from odradek.sim.history_of_facts import unexpected_anomalies
 from odradek.sim.loop import SimLoop, new_loop
 from odradek.sim.machine import PORT, Machine
 from odradek.sim.network import SimNetwork
+from odradek.sim.processor import Processor
 from odradek.sim.reading import READ_COMMITTED, READ_UNCOMMITTED, fetch
 from odradek.sim.simulation import NoEnd, Simulation
 from odradek.sim.workload import (
@@ -243,7 +245,11 @@ class Scenario:
             nonlocal logs
             different = await self.violations_of_replicas()
             logs = await self._read_all()
-            return [*different, *check(self.facts, logs, await self._transactional_offsets())]
+            return [
+                *different,
+                *check(self.facts, logs, await self._transactional_offsets()),
+                *unexpected_anomalies(self.facts, logs),
+            ]
 
         async def differences() -> list[str]:
             different = await self.violations_of_replicas()
@@ -306,6 +312,7 @@ class Scenario:
         for number in range(2):
             self._add(IdempotentProducer, f"producer{number}", events)
             self._add(TransactionalProducer, f"transactional{number}", ledger)
+            self._add(Processor, f"processor{number}", ledger)
             member = self.client(f"member{number}")
             self.actors.append(
                 GroupMember(self.simulation, member, self.facts, "readers", [*events, *ledger])
@@ -413,11 +420,10 @@ class Scenario:
     async def _transactional_offsets(self) -> dict[str, int]:
         offsets: dict[str, int] = {}
         for actor in self.actors:
-            group = f"of {actor.name}"
-            while isinstance(actor, TransactionalProducer) and group not in offsets:
-                offset = await committed_offset(self.observer, group, GROUP_PARTITION)
+            while isinstance(actor, TransactionalProducer) and actor.group not in offsets:
+                offset = await committed_offset(self.observer, actor.group, GROUP_PARTITION)
                 if offset is not None:
-                    offsets[group] = offset
+                    offsets[actor.group] = offset
         return offsets
 
 

@@ -7,6 +7,7 @@ records the outcome in `Facts`. An error that no correct broker returns is a vio
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from random import Random
 from typing import NamedTuple, TypeVar
 
@@ -235,6 +236,8 @@ class TransactionalProducer(Actor):
         self, simulation: Simulation, client: Client, facts: Facts, partitions: list[TopicPartition]
     ) -> None:
         super().__init__(simulation, client, facts)
+        self.group = f"of {self.name}"
+        """The group whose offsets the transactions commit."""
         self._partitions = partitions
         self._number = 0
         self._id = (-1, -1)
@@ -287,7 +290,7 @@ class TransactionalProducer(Actor):
             base_sequence=sequence,
             is_transactional=True,
         )
-        code, _ = await self.produce(partition, batch, self.name)
+        code, offset = await self.produce(partition, batch, self.name)
         if code in FENCED:
             self.facts.count(f"transactions that met {error_code(code).name}")
             return False
@@ -295,27 +298,41 @@ class TransactionalProducer(Actor):
             self.unexpected("a transactional Produce", code)
             return False
         self._sequences[partition] = sequence + 1
+        if not code and offset >= 0:
+            transaction.offsets[value] = offset
         return True
 
     async def _add_offset(self, transaction: Transaction) -> bool:
-        offset = self._number
-        index = TxnOffsetCommitRequestPartition(
-            partition_index=GROUP_PARTITION.partition, committed_offset=offset
-        )
+        if await self._commit_offsets({GROUP_PARTITION: self._number}):
+            transaction.add_offset(self._number)
+            return True
+        return False
+
+    async def _commit_offsets(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Add the offsets to the transaction. Return False if the transaction must be abandoned."""
         request = TxnOffsetCommitRequest(
             transactional_id=self.name,
-            group_id=f"of {self.name}",
+            group_id=self.group,
             producer_id=self._id[0],
             producer_epoch=self._id[1],
-            topics=[TxnOffsetCommitRequestTopic(name=GROUP_PARTITION.topic, partitions=[index])],
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=partition.topic,
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=partition.partition, committed_offset=offset
+                        )
+                    ],
+                )
+                for partition, offset in offsets.items()
+            ],
         )
         while True:
             response = await self.ask(request, 5, TxnOffsetCommitResponse)
             if response is None:
                 continue
-            code = response.topics[0].partitions[0].error_code
+            code = max(each.error_code for topic in response.topics for each in topic.partitions)
             if not code:
-                transaction.add_offset(offset)
                 return True
             if code in FENCED:
                 self.facts.count(f"transactions that met {error_code(code).name}")

@@ -1,5 +1,13 @@
 """Finds anomalies in a history. The names are those of Jepsen's workload for Kafka.
 
+A partition is a list to which transactions append, so its offsets are the order of its writes. From
+this order and from what was read, the checker infers which transaction came before which, as Elle
+does, and looks for cycles. A transaction that reads what another one wrote came after it (a wr edge). Of
+two transactions that wrote to a partition, the one with the lower offset came first (ww). Kafka does
+not isolate writes, so cycles with ww edges are allowed. Cycles with wr edges alone, or with the order
+of the operations of a process, mean that something was read before it was committed. A transaction
+that reads less than what is there (rw) may be part of any cycle, so such edges are not inferred.
+
 For each partition the checker builds two sequences of values by offset: the values that were
 committed or that a read_committed consumer has read, and the values that any consumer has read.
 Offsets of markers and of aborted records have no value.
@@ -11,8 +19,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.anomalies.cycles import Graph, cycles, united
-from tests.anomalies.history import History, Moved, Operation, Outcome, Read, Send
+from odradek.sim.cycles import Graph, cycles, united
+from odradek.sim.operations import History, Moved, Operation, Outcome, Read, Send
 
 ALLOWED = {
     "int-send-skip": "transactions of several producers interleave in a partition",
@@ -38,6 +46,7 @@ KINDS = (
     "G0",
     "G1c",
     "G1c-wr",
+    "G1c-process",
 )
 """All anomalies that the checker finds.
 
@@ -174,14 +183,16 @@ class _Checker:
 
     def _cycles(self) -> Iterator[Anomaly]:
         wrote, read = self._write_edges(), self._read_edges()
-        for found in cycles(wrote):
-            yield Anomaly("G0", self._cycle(found))
-        for found in cycles(read):
-            yield Anomaly("G1c-wr", self._cycle(found))
-        alone = {frozenset(found) for graph in (wrote, read) for found in cycles(graph)}
-        for found in cycles(united(wrote, read)):
-            if frozenset(found) not in alone:
-                yield Anomaly("G1c", self._cycle(found))
+        alone = set()
+        for kind, graph in (("G0", wrote), ("G1c-wr", read)):
+            for found in cycles(graph):
+                alone.add(frozenset(found))
+                yield Anomaly(kind, self._cycle(found))
+        more = {"G1c": wrote, "G1c-process": self._process_edges()}
+        for kind, graph in more.items():
+            for found in cycles(united(graph, read)):
+                if frozenset(found) not in alone:
+                    yield Anomaly(kind, self._cycle(found))
 
     def _cycle(self, found: list[int]) -> str:
         return " ".join(f"{number}:{self.history[number].process}" for number in sorted(found))
@@ -199,21 +210,25 @@ class _Checker:
         return edges
 
     def _read_edges(self) -> Graph:
-        """Edges from the writer of the last value of a partition that a committed operation
-        read."""
+        """Edges from the writer of each value to the committed operations that have read it."""
         edges: dict[int, set[int]] = defaultdict(set)
         for number, operation in enumerate(self.history):
             if operation.outcome is not Outcome.COMMITTED or not operation.is_committed_reader:
                 continue
-            highest: dict[int, Read] = {}
             for read in operation.reads:
-                known = highest.get(read.partition)
-                if known is None or known.offset < read.offset:
-                    highest[read.partition] = read
-            for read in highest.values():
                 writer = self.writer.get(read.value, number)
                 if writer != number:
                     edges[writer].add(number)
+        return edges
+
+    def _process_edges(self) -> Graph:
+        """Edges from each operation to the next one of the same process."""
+        edges: dict[int, set[int]] = {}
+        before: dict[str, int] = {}
+        for number, operation in enumerate(self.history):
+            if operation.process in before:
+                edges[before[operation.process]] = {number}
+            before[operation.process] = number
         return edges
 
 
