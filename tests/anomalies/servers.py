@@ -42,9 +42,9 @@ class OneNode:
     """A single node."""
 
     replication_factor = 1
-    topic_settings: dict[str, str] = {}
 
     def __init__(self) -> None:
+        self.topic_settings: dict[str, str] = {}
         self._node = OdradekNode(settings={"group.initial.rebalance.delay.ms": "0"})
 
     @property
@@ -75,9 +75,9 @@ class ThreeNodes:
     """
 
     replication_factor = len(NODE_IDS)
-    topic_settings = {"min.insync.replicas": "2"}
 
     def __init__(self, directory: Path) -> None:
+        self.topic_settings = {"min.insync.replicas": "2"}
         self._cluster = Cluster(directory, dict.fromkeys(NODE_IDS, Member()))
 
     @property

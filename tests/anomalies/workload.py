@@ -44,7 +44,10 @@ class Workload:
         self._servers = servers
 
     def run(self, seconds: float) -> None:
-        """Run for `seconds`, with a fault every few seconds. Then read all records."""
+        """Run for `seconds`, and until a transaction is committed, with a fault every few seconds.
+
+        Then read all records.
+        """
         with self._servers:
             admin = AdminClient({"bootstrap.servers": self._servers.bootstrap, **TIMES})
             topic = NewTopic(
@@ -92,11 +95,14 @@ class Workload:
             raise
 
     def _disturb(self, deadline: float) -> None:
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline or not self._has_committed():
             time.sleep(self._random.uniform(1.0, 2.5))
             kind = KILL if self._random.random() < 0.6 else PAUSE
             self.faults[kind] += 1
             self._servers.disturb(kind, self._random)
+
+    def _has_committed(self) -> bool:
+        return any(each.sends and each.outcome is Outcome.COMMITTED for each in self.history)
 
     def _read_all(self) -> None:
         """Initialize all transactional ids, so that no transaction is open, and read to the end."""

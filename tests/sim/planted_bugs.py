@@ -308,7 +308,7 @@ BUGS: dict[str, PlantedBug] = {
         forget_sequences_after_failover, 60, ""
     ),
     "a marker is written to one partition only": PlantedBug(write_one_marker, 20, ""),
-    "the last stable offset is ignored": PlantedBug(ignore_the_last_stable_offset, 20, "G1c-wr"),
+    "the last stable offset is ignored": PlantedBug(ignore_the_last_stable_offset, 60, "G1c-wr"),
     "the last stable offset follows the newest transaction": PlantedBug(
         wait_for_the_newest_transaction, 20, "G1a"
     ),

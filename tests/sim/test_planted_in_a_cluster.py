@@ -21,7 +21,7 @@ from .planted_bugs import BUGS
         "the high watermark advances early",
         "leaders are elected outside the ISR",
         "a snapshot lacks the producer ids",
-        "the last stable offset is ignored",
+        "the last stable offset follows the newest transaction",
     ],
 )
 def test_a_planted_bug_is_found(name) -> None:

@@ -70,13 +70,13 @@ def test_the_history_does_not_depend_on_the_order_of_hashes() -> None:
     assert digests == {once(3).digest + "\n"}
 
 
-def violations_found() -> list[str]:
-    """Return the violations of the first seed that has any."""
-    for seed in range(1, PLANTED_SEEDS_MAX + 1):
-        outcome: Outcome = simulate(seed)
-        if outcome.violations:
-            return outcome.violations
-    return []
+def is_found(part: str = "") -> bool:
+    """Return whether one of the first seeds has a violation with this text."""
+    return any(
+        part in each
+        for seed in range(1, PLANTED_SEEDS_MAX + 1)
+        for each in simulate(seed).violations
+    )
 
 
 @pytest.mark.skipif(COMPILED, reason="methods of a compiled class cannot be replaced")
@@ -89,7 +89,7 @@ def test_an_acknowledgement_before_the_write_is_found(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Partition, "when_committed", acknowledge_at_once)
     monkeypatch.setattr(Partition, "_flush", flush_never)
-    assert any("was acknowledged and is lost" in each for each in violations_found())
+    assert is_found("was acknowledged and is lost")
 
 
 def test_a_forgotten_recovery_point_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,4 +99,4 @@ def test_a_forgotten_recovery_point_is_found(monkeypatch: pytest.MonkeyPatch) ->
         return load(*arguments, **{**named, "was_clean": True})
 
     monkeypatch.setattr(loader, "load", load_without_recovery)
-    assert violations_found()
+    assert is_found()

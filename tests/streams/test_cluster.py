@@ -146,9 +146,7 @@ def share_heartbeats(cluster: Cluster) -> set[int]:
     codes = set()
     for port in ports(cluster):
         with WireClient(port) as client:
-            response = client.call(
-                "ShareGroupHeartbeat", 1, request, ShareGroupHeartbeatResponse
-            )
+            response = client.call("ShareGroupHeartbeat", 1, request, ShareGroupHeartbeatResponse)
         codes.add(response.error_code)
     return codes
 
