@@ -203,13 +203,17 @@ def test_the_commands(ports, tmp_path):
     assert "expires at" in run("renew", made["id"], "--for", "1h").err
     assert "expires at" in run("expire", made["id"], "--after", "1h").err
     of_token = tmp_path / "token.properties"
-    of_token.write_text(common + run("create", "--properties").out)
+    made_for = ("create", "--properties", "--mechanism", "scram-sha-256")
+    of_token.write_text(common + run(*made_for).out)
+    assert "sasl.mechanism=SCRAM-SHA-256" in of_token.read_text()
     topics = invoke("topic", "list", "--command-config", of_token, bootstrap="")
     assert topics.code == 0, topics.err
     assert "orders" in topics.out
     refused = run("create", config=of_token, code=1)
     assert "(DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)" in refused.err
     assert "Log in with a password or a certificate" in refused.err
+    for words in (("create", "--lifetime", "0s"), ("renew", made["id"], "--for", "0s")):
+        assert "longer than nothing" in run(*words, code=2).err
     run("expire", made["id"], "--yes")
     gone = run("describe", made["id"], code=1)
     assert "DELEGATION_TOKEN_NOT_FOUND" in gone.err

@@ -24,6 +24,9 @@ from odradek.client.admin.tokens import (
     renew_token,
 )
 from odradek.config.jaas import SCRAM_LOGIN_MODULE
+from odradek.core.sasl.scram_keys import BY_NAME
+
+MECHANISM_DEFAULT = "SCRAM-SHA-512"
 
 
 @click.group()
@@ -74,6 +77,13 @@ _show_option = click.option("--show-hmac", is_flag=True, help="Show the password
     help="How long the token can be renewed.  [default: delegation.token.max.lifetime.ms]",
 )
 @click.option("--properties", is_flag=True, help="Print the settings of a client with this token.")
+@click.option(
+    "--mechanism",
+    "-m",
+    type=click.Choice(list(BY_NAME), case_sensitive=False),
+    default=MECHANISM_DEFAULT,
+    help=f"The mechanism of the client, for --properties.  [default: {MECHANISM_DEFAULT}]",
+)
 @json_option
 @cluster_options
 def create(
@@ -81,6 +91,7 @@ def create(
     renewers: tuple[str, ...],
     lifetime: int | None,
     properties: bool,
+    mechanism: str,
     as_json: bool,
 ) -> None:
     """Create a token. Its id is the user name, and its HMAC is the password.
@@ -93,6 +104,8 @@ def create(
     """
     if properties and as_json:
         raise click.UsageError("--properties and --json exclude each other")
+    if lifetime == 0:  # in the request it stands for the default
+        raise click.UsageError("--lifetime must be longer than nothing")
     with connected() as cluster:
         made = create_token(
             cluster,
@@ -103,7 +116,7 @@ def create(
     if as_json:
         print_json(_json(made, show_hmac=True))
     elif properties:
-        click.echo("sasl.mechanism=SCRAM-SHA-512")
+        click.echo(f"sasl.mechanism={mechanism}")
         click.echo(
             f'sasl.jaas.config={SCRAM_LOGIN_MODULE} required username="{made.id}" '
             f'password="{made.password}" tokenauth="true";'
@@ -187,6 +200,8 @@ def renew(token_id: str, period: int | None) -> None:
       odradek token renew TOKEN
       odradek token renew TOKEN --for 12h
     """
+    if period == 0:  # in the request it stands for the default
+        raise click.UsageError("--for must be longer than nothing")
     with connected() as cluster:
         expires_ms = renew_token(
             cluster, find_token(cluster, token_id), -1 if period is None else period
