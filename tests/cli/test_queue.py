@@ -67,6 +67,14 @@ def test_work_runs_a_command(odradek, queue, tmp_path):
     assert "No records wait" in odradek("queue", "peek", queue).err
 
 
+def test_sigterm_ends_work_after_the_current_record(odradek, queue, tmp_path):
+    """The command is started by this process, and sends it the signal."""
+    command = f"cat >> {tmp_path}/seen; kill -TERM $PPID"
+    odradek("queue", "work", queue, queue, "--from", "earliest", "--run", command)
+    assert (tmp_path / "seen").read_text() == "v0"
+    assert worked(odradek, queue, "--count", 1).lines == ["v1"]
+
+
 def test_reset_and_delete(odradek, queue):
     for _ in range(2):  # the start offset is stored with the next acknowledgement
         worked(odradek, queue, "--from", "earliest", "--count", 2)

@@ -8,6 +8,7 @@ from tests.client.fake_broker import NODE_ID, Disconnect
 
 from odradek.client import cluster as cluster_module
 from odradek.client import fan_out
+from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.errors import (
     BrokerError,
@@ -18,6 +19,7 @@ from odradek.client.errors import (
     broker_error,
     check,
 )
+from odradek.client.metadata import Node
 from odradek.client.offsets import LATEST, list_offsets
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -228,3 +230,35 @@ def test_codes_that_this_client_does_not_know():
     assert error.code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "9999" in str(error)
     assert broker_error(0) is None
+
+
+def test_a_copy_has_its_own_connections(cluster):
+    cluster.refresh([])
+    first = cluster.node(NODE_ID)
+    with cluster.copy() as copied:
+        assert (copied.bootstrap, copied.timeout_ms) == (cluster.bootstrap, cluster.timeout_ms)
+        assert copied.node(NODE_ID) is not first
+    assert not first.closed
+    assert cluster.node(NODE_ID) is first
+
+
+def test_the_connections_of_a_purpose_are_closed(cluster):
+    usual, other = cluster.node(NODE_ID), cluster.node(NODE_ID, "other")
+    cluster.close_connections("other")
+    assert (usual.closed, other.closed) == (False, True)
+    again = cluster.node(NODE_ID, "other")
+    assert again is not other
+    assert not again.closed
+
+
+def test_a_leader_that_a_response_names_is_used_if_it_is_newer(fake, cluster):
+    fake.topics["t"] = 1
+    key = TopicPartition("t", 0)
+    assert cluster.leader(key) == NODE_ID
+    node = Node(9, Address("nine", 92))
+    assert not cluster.metadata.move_leader("t", 0, 9, 0, node), "this epoch is known"
+    assert cluster.leader(key) == NODE_ID
+    assert cluster.metadata.move_leader("t", 0, 9, 1, node)
+    assert (cluster.leader(key), cluster.metadata.nodes[9]) == (9, node)
+    assert not cluster.metadata.move_leader("t", 0, 10, 2, None), "its address is not known"
+    assert not cluster.metadata.move_leader("other", 0, 9, 1, node)

@@ -294,6 +294,26 @@ def test_a_missing_right_is_told(cluster, queue, node):
         node.heal()
 
 
+def test_close_after_an_interrupt_releases_the_records(cluster, queue, monkeypatch):
+    """The exception comes after the machine has made a request, and before the request is sent."""
+    fill(cluster, queue, b"0")
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with member(cluster, queue) as consumer:
+        (record,) = polled(consumer, 1)
+        consumer.release(record)
+        with monkeypatch.context() as patch:
+            patch.setattr(consumer, "_send_to", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(100)
+    with member(cluster, queue) as consumer:
+        (again,) = polled(consumer, 1)
+        assert (again.offset, again.delivery_count) == (0, 2)
+        consumer.accept(again)
+
+
 def test_close_leaves_the_group(cluster, queue):
     with member(cluster, queue) as consumer:
         consumer.poll(300)

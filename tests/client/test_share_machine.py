@@ -456,6 +456,71 @@ def test_close_sends_what_is_left():
     assert [each.error for each in tested.take_results()] == [None, None]
 
 
+def test_close_waits_for_acknowledgements_in_flight():
+    tested = machine()
+    delivered(tested)
+    tested.acknowledge(("jobs", 0, 0), ACCEPT, 0)
+    tested.hurry()
+    assert sent(tested)[1].share_session_epoch == 1
+    tested.close()
+    assert sent(tested) == {}
+    tested.answered(1, answered((0, 0)), 0)
+    assert not tested.is_idle, "the broker has the session still"
+    assert sent(tested)[1].share_session_epoch == -1
+    tested.answered(1, answered(), 0)
+    assert tested.is_idle
+
+
+def test_late_acknowledgements_do_not_spoil_others():
+    tested = machine()
+    delivered(tested, count=2)
+    tested.acknowledge(("jobs", 0, 0), ACCEPT, LOCK_MS - 1)
+    tested.acknowledge(("jobs", 0, 1), ACCEPT, LOCK_MS)
+    tested.hurry()
+    assert partitions(sent(tested)[1]) == {0: [(0, 0, [1])]}
+    tested.answered(1, answered((0, 0)), LOCK_MS)
+    assert partitions(sent(tested)[1]) == {0: [(1, 1, [1])]}, "it is still urgent"
+    ended = ErrorCode.INVALID_RECORD_STATE
+    tested.answered(1, answered((0, ended)), LOCK_MS)
+    first, second = tested.take_results()
+    assert (first.types, first.error) == ({0: ACCEPT}, None)
+    assert isinstance(second.error, BrokerError)
+    assert (second.types, second.error.code) == ({1: ACCEPT}, ended)
+
+
+def test_close_sends_late_acknowledgements_on_their_own():
+    tested = machine()
+    delivered(tested, count=2)
+    tested.acknowledge(("jobs", 0, 0), ACCEPT, 0)
+    tested.acknowledge(("jobs", 0, 1), ACCEPT, LOCK_MS)
+    tested.close()
+    epochs = []
+    for _ in range(2):
+        epochs.append(sent(tested)[1].share_session_epoch)
+        tested.answered(1, answered((0, 0)), LOCK_MS)
+    assert epochs == [1, -1]
+    assert tested.is_idle
+
+
+def test_a_fetch_renews_nothing():
+    tested = machine()
+    delivered(tested)
+    tested.acknowledge(("jobs", 0, 0), RENEW, 0)
+    tested.fetch_more()
+    request = sent(tested)[1]
+    assert isinstance(request, ShareAcknowledgeRequest)
+    assert request.is_renew_ack
+
+
+def test_close_renews_nothing():
+    tested = machine()
+    delivered(tested)
+    tested.acknowledge(("jobs", 0, 0), RENEW, 0)
+    tested.close()
+    request = sent(tested)[1]
+    assert (partitions(request), request.is_renew_ack) == ({0: [(0, 0, [2])]}, False)
+
+
 def test_close_after_a_failure_is_quick():
     tested = machine()
     delivered(tested)

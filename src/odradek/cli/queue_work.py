@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
@@ -101,7 +103,8 @@ def work(
     Several consumers may run at the same time: each record goes to one of them. With --run, the
     command gets the value on its standard input, and these variables in its environment:
     ODRADEK_TOPIC, ODRADEK_PARTITION, ODRADEK_OFFSET, ODRADEK_TIMESTAMP_MS, ODRADEK_KEY,
-    ODRADEK_DELIVERY_COUNT. While the command runs, the record stays locked.
+    ODRADEK_DELIVERY_COUNT. While the command runs, the record stays locked. SIGTERM ends the
+    consumer after the current record.
 
     \b
     Examples:
@@ -133,7 +136,8 @@ def work(
                 worker = _Printer(consumer, render)
             else:
                 worker = _Runner(consumer, command, reject_codes)
-            _work(consumer, worker, count, idle_ms)
+            with _stopped_by_sigterm() as is_stopped:
+                _work(consumer, worker, count, idle_ms, is_stopped)
 
 
 def _begin_at(cluster: Cluster, group_id: str, start: str) -> None:
@@ -150,24 +154,41 @@ def _warn(results: Sequence[AcknowledgementResult]) -> None:
         if result.error is not None and types:
             many = plural(len(types), "record")
             warn(
-                f"{many} of {result.topic}-{result.partition} will be delivered again, because "
+                f"{many} of {result.topic}-{result.partition} may be delivered again, because "
                 f"the acknowledgement failed: {result.error}"
             )
 
 
-def _work(consumer: ShareConsumer, worker: _Worker, count: int | None, idle_ms: int | None) -> None:
-    """Process records until `count` is reached, or none has arrived for `idle_ms`.
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[Callable[[], bool]]:
+    """Return a function that says whether SIGTERM has come. The signal has no other effect."""
+    signals: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
+    try:
+        yield lambda: bool(signals)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _work(
+    consumer: ShareConsumer,
+    worker: _Worker,
+    count: int | None,
+    idle_ms: int | None,
+    is_stopped: Callable[[], bool],
+) -> None:
+    """Process records until `is_stopped`, or `count`, or until none has arrived for `idle_ms`.
 
     The time begins when the member has partitions.
     """
     idle: Deadline | None = None
     done = 0
-    while count is None or done < count:
+    while not is_stopped() and (count is None or done < count):
         if idle is None and idle_ms and consumer.assignment:
             idle = Deadline(idle_ms)
         records = consumer.poll(_POLL_MS if idle is None else min(_POLL_MS, idle.remaining_ms))
         for record in records:
-            if count is not None and done >= count:
+            if is_stopped() or (count is not None and done >= count):
                 return  # close releases the others
             worker.process(record)
             done += 1

@@ -102,6 +102,21 @@ class Cluster:
         self._connections.clear()
         self._first = None
 
+    def copy(self) -> Cluster:
+        """Return a cluster with the same settings and its own connections, for another thread."""
+        return Cluster(
+            self.bootstrap,
+            client_id=self.client_id,
+            timeout_ms=self.timeout_ms,
+            connect_timeout_ms=self._connect_timeout_ms,
+            security=self._security,
+        )
+
+    def close_connections(self, purpose: str) -> None:
+        """Close the connections that `node` has opened for a purpose."""
+        for key in [key for key in self._connections if key[1] == purpose]:
+            self._connections.pop(key).close()
+
     # -- connections ------------------------------------------------------------------------
 
     def any(self) -> Connection:

@@ -106,7 +106,7 @@ class ShareConsumer:
 
     Acknowledgements are sent with the next request for records, by `commit`, or by `close`. Their
     results are passed to `on_acknowledged`, in the thread that uses the consumer. An error in a
-    result means that the record is delivered again.
+    result means that the record may be delivered again.
 
     Call `poll` or `keep_alive` at least every 45 s (`group.share.session.timeout.ms`), so that the
     coordinator does not remove the member. If a handler takes longer than the acquisition lock,
@@ -128,7 +128,8 @@ class ShareConsumer:
         """`limits` says how many records a `poll` acquires.
 
         With `renews`, a thread sends heartbeats and keeps the records locked until they are
-        acknowledged, however long that takes (Apache Kafka 4.2 or newer).
+        acknowledged, however long that takes (Apache Kafka 4.2 or newer). The consumer then has its
+        own connections, so handlers may use `cluster`.
 
         Raises:
             ValueError: `mode` is unknown, or there is no topic.
@@ -136,7 +137,7 @@ class ShareConsumer:
         if mode not in ("explicit", "implicit"):
             raise ValueError(f"mode {mode!r} is not explicit or implicit")
         member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self._cluster = cluster
+        self._cluster = cluster.copy() if renews else cluster
         self._mode = mode
         self._limits = limits or ShareLimits()
         self._on_acknowledged = on_acknowledged
@@ -392,9 +393,6 @@ class ShareConsumer:
             self._failing = None
             raise error
 
-    def _succeed(self) -> None:
-        self._failing = None
-
     def _raise_error(self) -> None:
         error = self._machine.take_error()
         if error is None:
@@ -444,7 +442,7 @@ class ShareConsumer:
         if response is None:
             return
         self._heartbeat = None
-        self._succeed()
+        self._failing = None
         if self._membership.answered(response, monotonic_ms()):
             self._cluster.forget_coordinator(self._membership.group)
 
@@ -534,10 +532,11 @@ class ShareConsumer:
         if self._must_refresh and self._membership.assigned:
             waits.append(self._refresh_pause_ms)
         connections = [each.connection for each in self._under_way.values()]
-        if self._heartbeat is not None:
+        if self._heartbeat is not None and not self._is_closed:
             connections.append(self._heartbeat.connection)
         wait_readable(connections, min(waits))
-        self._receive_heartbeat()
+        if not self._is_closed:
+            self._receive_heartbeat()
         for node_id, (connection, poll, api, late) in list(self._under_way.items()):
             try:
                 response = poll()
@@ -550,7 +549,7 @@ class ShareConsumer:
             if response is not None:
                 del self._under_way[node_id]
                 if not response.error_code:
-                    self._succeed()
+                    self._failing = None
                 self._machine.answered(node_id, response, monotonic_ms())
 
     # -- the end ----------------------------------------------------------------------------
@@ -571,13 +570,16 @@ class ShareConsumer:
         self._machine.close()
         while not self._machine.is_idle and not deadline.expired:
             self._send()
-            if self._under_way:
-                self._receive(deadline)
-        for node_id, each in list(self._under_way.items()):
-            each.connection.close()
+            if not self._under_way:
+                break  # an exception, such as KeyboardInterrupt, has lost a request
+            self._receive(deadline)
+        for node_id in self._under_way:
             self._machine.failed(node_id, DisconnectedError("the consumer was closed"), 0)
         self._under_way.clear()
+        self._cluster.close_connections(self._purpose)
         self._leave(deadline)
+        if self._keeper is not None:
+            self._cluster.close()
         return self._take_results()
 
     def _leave(self, deadline: Deadline) -> None:

@@ -40,7 +40,7 @@ class AcknowledgementResult(NamedTuple):
 
     Typical errors: INVALID_RECORD_STATE (the acquisition lock has timed out) and a
     `DisconnectedError` (the connection has ended, so the broker has released the records). Then the
-    records are delivered again.
+    records may be delivered again.
     """
 
     topic: str

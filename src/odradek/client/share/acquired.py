@@ -8,7 +8,7 @@ record is a gap: compaction has removed the record, or it is a control record.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from odradek.client.errors import BrokerError
 from odradek.client.share.acknowledgements import AcknowledgeType, TopicIdPartition
@@ -20,8 +20,7 @@ from odradek.records.record import Headers, iterate_records
 from odradek.wire.generated.share_fetch_response import AcquiredRecords
 
 
-@dataclass(frozen=True, slots=True)
-class ShareRecord:
+class ShareRecord(NamedTuple):
     """A record that this member has acquired. `delivery_count` is 1 in the first delivery."""
 
     topic: str

@@ -24,7 +24,7 @@ from odradek.client.share.acknowledgements import (
     AcknowledgeType,
     TopicIdPartition,
 )
-from odradek.client.share.session import ShareSession
+from odradek.client.share.session import EPOCH_FINAL, ShareSession
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.share_acknowledge_request import ShareAcknowledgeRequest
 from odradek.wire.generated.share_acknowledge_response import ShareAcknowledgeResponse
@@ -78,6 +78,9 @@ class ShareLeader:
         self._limits = limits
         self._session = ShareSession()
         self._pending: Types = {}
+        self._late: Types = {}
+        """Acknowledgements of records whose locks have probably ended. They are sent on their own:
+        if one fails, the broker fails all acknowledgements of the partition in the request."""
         self._pending_since_ms: int | None = None
         self._is_urgent = False
         self._is_closing = False
@@ -91,16 +94,29 @@ class ShareLeader:
     # -- acknowledgements -------------------------------------------------------------------
 
     def acknowledge(
-        self, partition: TopicIdPartition, types: Mapping[int, AcknowledgeType], now_ms: int
+        self,
+        partition: TopicIdPartition,
+        types: Mapping[int, AcknowledgeType],
+        now_ms: int,
+        *,
+        is_late: bool = False,
     ) -> None:
-        """Send these acknowledgements with the next request. They replace pending ones."""
-        self._pending.setdefault(partition, {}).update(types)
+        """Send these acknowledgements with the next request. They replace pending ones.
+
+        Those of records whose lock has probably ended are `is_late`.
+        """
+        target = self._late if is_late else self._pending
+        target.setdefault(partition, {}).update(types)
         if self._pending_since_ms is None:
             self._pending_since_ms = now_ms
 
+    @property
+    def _has_pending(self) -> bool:
+        return bool(self._pending or self._late)
+
     def hurry(self) -> None:
         """Send the pending acknowledgements with a ShareAcknowledge, as soon as possible."""
-        self._is_urgent = bool(self._pending)
+        self._is_urgent = self._has_pending
 
     def has_waited(self, since_ms: int) -> bool:
         """Return whether an acknowledgement has been pending since this time, or longer."""
@@ -109,7 +125,7 @@ class ShareLeader:
     @property
     def has_acknowledgements(self) -> bool:
         """Whether acknowledgements are pending or in flight."""
-        return bool(self._pending) or (self._in_flight is not None and bool(self._in_flight.types))
+        return self._has_pending or (self._in_flight is not None and bool(self._in_flight.types))
 
     def take_results(self) -> list[AcknowledgementResult]:
         """Return the results of acknowledgements since the last call."""
@@ -126,7 +142,7 @@ class ShareLeader:
     @property
     def is_idle(self) -> bool:
         """Whether the broker knows no session and must get nothing."""
-        return self._session.is_new and not self._pending and self._in_flight is None
+        return self._session.is_new and not self._has_pending and self._in_flight is None
 
     def wait_ms(self, now_ms: int) -> int:
         """Return how long to wait before the next request, after errors."""
@@ -136,6 +152,9 @@ class ShareLeader:
         """Send the pending acknowledgements with the last request of the session."""
         self._is_closing = True
         self._rests_until_ms = 0
+        for types in self._pending.values():
+            for offset in [o for o, kind in types.items() if kind is AcknowledgeType.RENEW]:
+                types[offset] = AcknowledgeType.RELEASE
 
     def request(
         self, wanted: Collection[TopicIdPartition], now_ms: int, *, fetches: bool
@@ -150,22 +169,31 @@ class ShareLeader:
             self._fail_pending()
         if self._is_closing:
             return None if self._session.is_new else self._acknowledge(now_ms)
-        if self._is_urgent and self._pending:
+        if self._has_pending and (self._is_urgent or self._has_renewals()):
             return self._acknowledge(now_ms)
-        if fetches and (wanted or self._pending or self._session.must_change(wanted)):
+        if fetches and (wanted or self._has_pending or self._session.must_change(wanted)):
             return self._fetch(wanted, now_ms)
         return None
 
+    def _has_renewals(self) -> bool:
+        """Return whether locks must be renewed. A request that does this cannot fetch."""
+        return any(AcknowledgeType.RENEW in types.values() for types in self._pending.values())
+
     def _fail_pending(self) -> None:
         """Fail acknowledgements of an earlier session."""
-        if self._pending:
-            lost = DisconnectedError("the share session has ended before the acknowledgement")
+        lost = DisconnectedError("the share session has ended before the acknowledgement")
+        while self._has_pending:
             self._report(self._take_pending(), lost)
 
     def _take_pending(self) -> Types:
-        types, self._pending = self._pending, {}
-        self._pending_since_ms = None
-        self._is_urgent = False
+        """Return the acknowledgements of the next request: the late ones come last."""
+        if self._pending:
+            types, self._pending = self._pending, {}
+        else:
+            types, self._late = self._late, {}
+        if not self._late:
+            self._pending_since_ms = None
+            self._is_urgent = False
         return types
 
     def _fetch(self, wanted: Collection[TopicIdPartition], now_ms: int) -> ShareFetchRequest:
@@ -192,7 +220,8 @@ class ShareLeader:
             member_id=self._member_id,
             is_renew_ack=any(AcknowledgeType.RENEW in each.values() for each in types.values()),
         )
-        self._session.fill_acknowledge(request, types, is_final=self._is_closing)
+        is_final = self._is_closing and not self._has_pending
+        self._session.fill_acknowledge(request, types, is_final=is_final)
         self._in_flight = _Sent(request, types, now_ms)
         return request
 
@@ -202,7 +231,7 @@ class ShareLeader:
         """Process a response, except for its records. Return the error of the whole response."""
         sent, self._in_flight = self._in_flight, None
         assert sent is not None
-        if self._is_closing and isinstance(sent.request, ShareAcknowledgeRequest):
+        if sent.request.share_session_epoch == EPOCH_FINAL:
             self._session.reset()
         else:
             self._continue_session(response.error_code)

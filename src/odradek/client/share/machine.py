@@ -161,7 +161,9 @@ class ShareMachine:
         found = self._delivered[key]
         if kind is not AcknowledgeType.RENEW:
             del self._delivered[key]
-        self._leader(found.node_id).acknowledge(found.partition, {key[2]: kind}, now_ms)
+        self._leader(found.node_id).acknowledge(
+            found.partition, {key[2]: kind}, now_ms, is_late=found.lock_ends_ms <= now_ms
+        )
 
     def is_delivered(self, key: RecordKey) -> bool:
         """Return whether a record waits for an acknowledgement."""
@@ -333,7 +335,6 @@ class ShareMachine:
             self._errors.append(error)
         if response.error_code:
             self._is_metadata_stale = True
-            self._drop_buffered(node_id)
         if response.acquisition_lock_timeout_ms:
             self._lock_timeout_ms = response.acquisition_lock_timeout_ms
         self._read_leaders(leader, response, now_ms)
