@@ -188,6 +188,18 @@ def test_nobody_listens() -> None:
         ends.run(ends.client.connect("server", PORT, 1000))
 
 
+def test_a_connection_request_to_a_machine_that_is_down_is_repeated() -> None:
+    ends = Ends()
+
+    async def scenario() -> float:
+        ends.server.stop(notify=False)
+        ends.simulation.after(2_500_000_000, ends.start_server)
+        await ends.client.connect("server", PORT, 10_000)
+        return ends.client_loop.time()
+
+    assert 3 < ends.run(scenario()) < 3.1
+
+
 def test_the_connections_of_a_process_that_ended_are_reset() -> None:
     ends = Ends()
 

@@ -34,6 +34,8 @@ CAPACITY_BYTES = 128 * 1024
 """The maximum number of bytes in transit or not received, in one direction of a connection."""
 _FIRST_FREE_PORT = 40_000
 _DELAY_NS = (50_000, 1_500_000)
+SYN_PAUSE_NS = 1_000_000_000
+"""The time after which TCP repeats a connection request for the first time."""
 
 
 class SimNetwork:
@@ -117,11 +119,22 @@ class SimHost:
             transport: Transport = await answer
             return transport
 
-    def _arrive(self, address: Address, answer: asyncio.Future[Transport]) -> None:
-        """Process a connection request that has arrived at its target."""
+    def _arrive(
+        self, address: Address, answer: asyncio.Future[Transport], pause_ns: int = SYN_PAUSE_NS
+    ) -> None:
+        """Process a connection request that has arrived at its target.
+
+        If the target is down, there is no response. Then TCP repeats the request, with pauses of 1,
+        2, 4, ... seconds, until the client gives up.
+        """
         target = self.network.hosts.get(address.host)
         if target is None or not target.is_up:
-            return  # there is no response
+            if not answer.done() and not self.loop.is_stopped:
+                again = self.network.simulation.now_ns + pause_ns
+                self.network.simulation.at(
+                    again, lambda: self._arrive(address, answer, 2 * pause_ns)
+                )
+            return
         back = self.network.arrival_ns(address.host, self.name, 0)
         listener = target.listeners.get(address.port)
         if listener is None or not listener.is_listening:
