@@ -14,11 +14,12 @@ from odradek.client.partitioner import partition_for_key
 from odradek.records.batch import RecordBatch
 from odradek.records.compression import Codec
 from odradek.records.record import iterate_records
+from odradek.spark import exchange
 from odradek.spark.columns import ARROW_HEADERS
 from odradek.spark.encoding import record_batch
 from odradek.spark.options import write_options
 from odradek.spark.topic_writer import encoded_rows, write_encoded
-from odradek.spark.write_schema import EncodedFor
+from odradek.spark.write_schema import ENCODED_TYPES, EncodedFor
 
 PARTITIONS = 3
 some_rows = st.lists(st.tuples(content, content, headers), max_size=30)
@@ -60,6 +61,12 @@ def frame(rows):
     return pa.record_batch(columns)
 
 
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("exchange")
+
+
+@pytest.mark.parametrize("in_file", [False, True])
 @given(
     some_rows,
     st.sampled_from(list(Codec)),
@@ -67,7 +74,7 @@ def frame(rows):
     st.lists(st.integers(0, 30), max_size=3),
 )
 def test_all_rows_are_written_in_order_to_the_partitions_of_their_keys(
-    rows, codec, batch_size, cuts
+    directory, in_file, rows, codec, batch_size, cuts
 ):
     given_options = options(
         **{"compression.type": codec.name.lower(), "batch.size": str(batch_size)}
@@ -75,9 +82,14 @@ def test_all_rows_are_written_in_order_to_the_partitions_of_their_keys(
     whole = frame(rows)
     bounds = sorted({0, len(rows), *(min(cut, len(rows)) for cut in cuts)})
     batches = [whole.slice(a, b - a) for a, b in itertools.pairwise(bounds)]
-    encoded = list(encoded_rows(given_options, PARTITIONS, batches))
+    place = str(directory) if in_file else None
+    encoded = list(encoded_rows(given_options, PARTITIONS, batches, place))
+    assert all(each.schema.names == list(ENCODED_TYPES) for each in encoded)
     topic = Topic(codec)
-    assert write_encoded(topic, EncodedFor("t", codec), encoded) == len(rows)
+    count, files = write_encoded(topic, EncodedFor("t", codec), encoded)
+    assert (count, len(files)) == (len(rows), int(in_file and len(rows) > 0))
+    exchange.remove(files)
+    assert list(directory.iterdir()) == []
     assert topic.is_flushed
     written = {
         partition: [(each.key, each.value, tuple(each.headers)) for each in found]
@@ -96,10 +108,22 @@ def test_a_named_partition_has_precedence_and_must_exist():
     columns = {"value": pa.array([b"a", b"b"]), "partition": pa.array([2, 0], pa.int32())}
     topic = Topic(Codec.NONE)
     encoded = encoded_rows(options(), PARTITIONS, [pa.record_batch(columns)])
-    assert write_encoded(topic, EncodedFor("t", Codec.NONE), encoded) == 2
+    assert write_encoded(topic, EncodedFor("t", Codec.NONE), encoded).rows == 2
     assert {p: [each.value for each in found] for p, found in topic.records.items()} == {
         0: [b"b"],
         2: [b"a"],
     }
     with pytest.raises(ValueError, match="has partitions 0 to 1, not 2"):
         list(encoded_rows(options(), 2, [pa.record_batch(columns)]))
+
+
+def test_rows_in_a_file_can_be_written_until_the_write_ends(directory):
+    columns = {"value": pa.array([b"a", b"b"]), "partition": pa.array([2, 0], pa.int32())}
+    encoded = list(encoded_rows(options(), PARTITIONS, [pa.record_batch(columns)], str(directory)))
+    mark = EncodedFor("t", Codec.NONE)
+    files = {write_encoded(Topic(Codec.NONE), mark, encoded).files for _ in range(2)}
+    assert len(files) == 1
+    exchange.remove(*files)
+    exchange.remove(*files)
+    with pytest.raises(exchange.RowsWrittenError, match="do not cache its result"):
+        write_encoded(Topic(Codec.NONE), mark, encoded)

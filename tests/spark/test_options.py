@@ -26,6 +26,7 @@ from odradek.spark.options import (
 )
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+TYPED = {"valueFormat": "json", "valueSchema": "a INT"}
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
@@ -90,6 +91,9 @@ def test_where_a_stream_starts(given, expected):
         ({"valueFormat": "xml"}, "valueFormat must be one of json"),
         ({"valueFormat": "json"}, "need both valueFormat=json and valueSchema"),
         ({"decodeErrors": "null"}, "valueFormat and valueSchema are missing"),
+        ({"badRecordsTopic": "b"}, "badRecordsTopic is for typed values"),
+        (TYPED | {"badRecordsTopic": "b", "decodeErrors": "null"}, "not both"),
+        (TYPED | {"badRecordsTopic": "a"}, "badRecordsTopic a is read by the same query"),
         ({"kafka.security.protocol": "TLS"}, "must be one of PLAINTEXT, SSL"),
         ({"kafka.security.protocol": "SASL_SSL"}, "sasl.mechanism is missing"),
     ],
@@ -145,6 +149,19 @@ def test_typed_values_are_asked_for():
     assert read(**given).layout == layout(given) == Layout(False, "a INT", True)
     assert read().layout == Layout(False, None, False)
     assert write_options({**SERVERS, "valueFormat": "json"}).values_are_json
+
+
+def test_bad_records_are_written_to_another_topic():
+    options = read(**TYPED, badRecordsTopic="b", **{"kafka.request.timeout.ms": "7"})
+    assert options.bad_records is not None
+    assert options.bad_records.topic == "b"
+    assert options.bad_records.connection == options.connection
+    assert (options.reads_headers, options.layout.headers) == (True, False)
+    assert not read(**TYPED).reads_headers
+    pattern = {**SERVERS, **TYPED, "subscribePattern": "a.*"}
+    assert read_options({**pattern, "badRecordsTopic": "bad.a"}, False).bad_records is not None
+    with pytest.raises(ValueError, match="is read by the same query"):
+        read_options({**pattern, "badRecordsTopic": "a.bad"}, False)
 
 
 def test_writes():

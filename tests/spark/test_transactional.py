@@ -17,9 +17,8 @@ from odradek.spark.encoding import EncodedRecords
 from odradek.spark.options import read_options, write_options
 from odradek.spark.transactional import ForDriver, WriteConflictError, Written, transactional_id
 from odradek.spark.write_schema import (
+    ENCODED_TYPES,
     PARTITION,
-    RECORD_COUNT,
-    RECORDS,
     EncodedFor,
     check_schema,
     encoded_for,
@@ -29,12 +28,10 @@ from odradek.spark.writers import NotBegunError, StreamWriter
 SERVERS = {"kafka.bootstrap.servers": "nowhere:1", "topic": "t"}
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 FRAME = StructType().add("value", "binary")
-PLACED = (
-    StructType()
-    .add(PARTITION, "integer", metadata=EncodedFor("t", Codec.LZ4).mark)
-    .add(RECORDS, "binary")
-    .add(RECORD_COUNT, "integer")
-)
+PLACED = StructType()
+for _name, _kind in ENCODED_TYPES.items():
+    _mark = EncodedFor("t", Codec.LZ4).mark if _name == PARTITION else None
+    PLACED.add(_name, _kind.lower(), metadata=_mark)
 
 
 def identity(streaming=True, **options) -> str:
@@ -73,7 +70,7 @@ def test_a_writer_refuses_what_it_cannot_guarantee(options, schema, message):
     [
         ({"topic": "other"}, PLACED, "partitioned for the topic t, but written to other"),
         ({}, PLACED, "encoded with kafka.compression.type=lz4, but written with none"),
-        ({}, StructType(PLACED.fields[:1]), "lacks record_count, records"),
+        ({}, StructType(PLACED.fields[:1]), "lacks file, position, record_count"),
     ],
 )
 def test_an_encoded_frame_is_written_with_the_same_options(options, schema, message):

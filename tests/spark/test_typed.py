@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from odradek.spark import typed
+from odradek.spark import dead_letters, typed
+from odradek.spark.columns import ARROW_HEADERS
 from odradek.spark.options import Layout
+from odradek.spark.typed import ValueDecoder
 
 SCHEMA = "name STRING, at TIMESTAMP, size INT, tags ARRAY<STRING>"
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -48,6 +51,23 @@ def test_columns_become_json_and_come_back(spark, servers, make_topic, checkpoin
     )
     first = texts.load().where("offset = 0").collect()[0].value
     assert first.startswith('{"name":"é\\"","at":"2026-11-22T12:00:00'.encode())
+
+    bad = make_topic()
+    good = read(spark.read, valueSchema=SCHEMA, badRecordsTopic=bad)
+    assert good.columns == strict.columns
+    sizes = [row.value.size if row.value else None for row in good.orderBy("offset").collect()]
+    assert sizes == [3, None, 4]
+    (letter,) = (
+        spark.read.format("odradek")
+        .options(subscribe=bad, includeHeaders="true")
+        .option("kafka.bootstrap.servers", servers)
+        .load()
+        .collect()
+    )
+    headers = {each.key.removeprefix("__odradek.errors."): each.value for each in letter.headers}
+    assert (letter.key, letter.value) == (None, b'{"size": "three"}')
+    assert headers.pop("message")
+    assert headers == {"topic": topic.encode(), "partition": b"0", "offset": b"1"}
 
     schema = strict.schema["value"].dataType.json()
     stream = read(spark.readStream, valueSchema=schema, decodeErrors="null", includeHeaders="true")
@@ -96,3 +116,37 @@ def test_values_must_be_structs(spark, servers):
     options = {"kafka.bootstrap.servers": servers, "topic": "x", "valueFormat": "json"}
     with pytest.raises(PySparkException, match="must be a struct with fields; it is string"):
         write.options(**options).save()
+
+
+def test_records_that_cannot_be_decoded_are_separated():
+    rows = [
+        {"key": b"k", "value": b'{"x": 1}', "offset": 7, "headers": None},
+        {"key": None, "value": b'{"x": "?"}', "offset": 9, "headers": [{"key": "h", "value": b"1"}]},
+        {"key": b"k", "value": None, "offset": 10, "headers": None},
+        {"key": b"k", "value": b"no", "offset": 11, "headers": None},
+    ]
+    types = {"key": pa.binary(), "value": pa.binary(), "offset": pa.int64()}
+    columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in types.items()}
+    columns["topic"] = pa.repeat("t", len(rows))
+    columns["partition"] = pa.array([2] * len(rows), pa.int32())
+    columns["headers"] = pa.array([row["headers"] for row in rows], ARROW_HEADERS)
+    decoder = ValueDecoder(pa.struct([("x", pa.int64())]), keeps_undecoded=False)
+    good, undecoded = decoder.separated(pa.record_batch(columns))
+    assert good.column("offset").to_pylist() == [7, 10]
+    assert good.column("value").to_pylist() == [{"x": 1}, None]
+    assert undecoded is not None
+    letters = dead_letters.letters(undecoded).to_pylist()
+    assert [(each["key"], each["value"]) for each in letters] == [
+        (None, b'{"x": "?"}'),
+        (b"k", b"no"),
+    ]
+    place = [("topic", b"t"), ("partition", b"2")]
+    for letter, original, offset in zip(letters, ([("h", b"1")], []), (b"9", b"11"), strict=True):
+        pairs = [(each["key"], each["value"]) for each in letter["headers"]]
+        added = [(dead_letters.PREFIX + name, value) for name, value in [*place, ("offset", offset)]]
+        assert pairs[: len(original)] == original
+        assert pairs[-3:] == added
+        ((name, message),) = pairs[len(original) : -3]
+        assert (name, bool(message)) == (dead_letters.PREFIX + "message", True)
+    whole, nothing = decoder.separated(pa.record_batch(columns).slice(0, 1))
+    assert (whole.num_rows, nothing) == (1, None)

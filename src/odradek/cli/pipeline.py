@@ -163,6 +163,7 @@ def run_command(
         raise click.ClickException(str(error)) from error
     parser = argparse.ArgumentParser(prog=f"odradek pipeline run {name}")
     parsed = catalogue.parse(found, parser, [*arguments])
+    from odradek.client.security import SECURITY_SETTINGS
     from odradek.pipelines.runner import AlreadyRunningError, OutputExistsError, RunOptions, execute
 
     settings = client_settings()
@@ -170,7 +171,7 @@ def run_command(
     options = RunOptions(
         output=output or Path(f"{found.name}-output"),
         servers=bootstrap_server or _servers(settings),
-        client_settings={key: each for key, each in settings.items() if key != _SERVERS},
+        client_settings={key: settings[key] for key in SECURITY_SETTINGS if key in settings},
         master=master,
         checkpoints=checkpoints,
         conf=conf,

@@ -187,10 +187,15 @@ class _Execution:
         except (PySparkException, NoJavaError, ClientError) as error:
             # Spark's errors end with the frames of its own threads, which nobody needs.
             self._fail(str(error).split("\n\nJVM stacktrace")[0].strip())
+        except SystemExit as ended:
+            self._fail(f"the pipeline called sys.exit({ended.code!r})")
         except Exception as error:  # noqa: BLE001  (of the pipeline's code)
             self._fail(f"{type(error).__name__}: {error}")
             if not self._stopping.is_set():
                 self._console.print_exception()
+        finally:
+            if self._spark is not None and not self._stopping.is_set():
+                self._stop_spark(self._spark)
 
     def _run(self, running: RunningBroker) -> None:
         options = self._options
@@ -219,12 +224,7 @@ class _Execution:
         lines = self._pipeline.run(self._console, places, self._arguments)
         if lines is None:
             self._wait(spark)
-            self._code = 0
-        else:
-            self._code = self._reconciled(list(lines))
-        if not self._stopping.is_set():
-            spark.streams.removeListener(listener)
-            spark.stop()
+        self._code = 0 if lines is None else self._reconciled(list(lines))
 
     def _wait(self, spark: SparkSession) -> None:
         """Wait until all queries have ended.
@@ -313,15 +313,19 @@ class _Execution:
         while self._spark is None and worker.is_alive():  # the session is about to start
             worker.join(POLL_S)
         if self._spark is not None:
-            try:
-                self._end_queries(self._spark)
-                self._spark.sparkContext.setLogLevel("OFF")  # threads that end write errors
-                self._spark.stop()
-            except (Py4JError, OSError):
-                self._print("Spark ended by itself, for example because it got the signal too")
+            self._stop_spark(self._spark)
         worker.join(END_TIMEOUT_S)
         is_example = self._pipeline.is_example
         self._print("Stopped." if is_example else "Stopped. The same command continues.")
+
+    def _stop_spark(self, spark: SparkSession) -> None:
+        """Stop queries and Spark, before the broker stops."""
+        try:
+            self._end_queries(spark)
+            spark.sparkContext.setLogLevel("OFF")  # threads that end write errors
+            spark.stop()
+        except (Py4JError, OSError):
+            self._print("Spark ended by itself, for example because it got the signal too")
 
     def _end_queries(self, spark: SparkSession) -> None:
         """Let each query complete its micro-batch, and stop it."""
@@ -329,7 +333,7 @@ class _Execution:
         grace_s = self._options.grace_s
         if active:
             self._print(
-                f"Stopping: micro-batches may take {grace_s:g} s more; again to stop them now"
+                f"Stopping: micro-batches may take {grace_s:g} s more; Ctrl-C stops them now"
             )
         last = {query.id: _last_batch(query) for query in active}
         deadline = time.monotonic() + grace_s

@@ -7,10 +7,11 @@ existing session. The format has the options and the schema of Spark's own Kafka
 Spark calls `source`, `readers` and `writers`. A read uses these modules, in this order: `options`,
 `resolution` (partitions and offsets), `planning` (splits), `fetching`, `batches` (headers,
 checksums) and `columns` (Arrow), which uses `positions` (numpy). `typed` decodes and
-encodes JSON values with `json_decoding` and `json_encoding`. A write uses `options`,
-`partitioning`, `topic_writer`, `encoding` and `producing`. Exactly-once writes also use
-`transactional`, `markers` and `distribution`. `offsets` parses and formats offsets. `java`,
-`class_archive` and `launch` start Spark.
+encodes JSON values with `json_decoding` and `json_encoding`, and `dead_letters` writes records that
+cannot be decoded to another topic. A write uses `options`, `write_schema`, `partitioning`,
+`topic_writer`, `encoding` and `producing`. Exactly-once writes also use `transactional`, `markers`,
+`distribution` and `exchange`. `offsets` parses and formats offsets. `java`, `class_archive` and
+`launch` start Spark.
 """
 
 from odradek.spark.distribution import by_partition

@@ -2,7 +2,7 @@
 
 A data source in Python cannot require a distribution from Spark. `by_partition` lets tasks encode
 rows as the records of batches (`topic_writer`), each for one partition, and moves the batches to the
-task of the partition. So Spark moves and copies batches of many records, not rows, and no task
+task of the partition (`exchange`). So Spark moves batches of many records, not rows, and no task
 waits for a function that computes partitions. The frame is marked (`write_schema`), so that the
 writer knows that tasks may write it in a transaction (`transactional`).
 """
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from odradek.spark import exchange
 from odradek.spark.options import write_options
 from odradek.spark.resolution import connect
 from odradek.spark.topic_writer import encoded_rows
@@ -29,7 +30,7 @@ from odradek.spark.write_schema import (
 def by_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
     """Return the rows, encoded and distributed by partition, for an exactly-once write.
 
-    The result can only be written. `options` are the options of the writer, with `topic`. The number
+    The result can only be written, and only once. `options` are the options of the writer, with `topic`. The number
     of partitions is that of the topic at the time of the call. The topic is created if brokers do
     that.
 
@@ -44,12 +45,14 @@ def by_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
     _check_session(frame)
     with connect(parsed.connection) as cluster:
         count = len(cluster.topic(parsed.topic, create=True).partitions)
-
     check_schema(frame.schema, parsed)
     used = [name for name in COLUMN_TYPES if name in frame.columns and name != "topic"]
 
+    in_files = is_local(frame.sparkSession.sparkContext.master)
+
     def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return encoded_rows(parsed, count, batches)
+        directory = exchange.local_directory() if in_files else None
+        return encoded_rows(parsed, count, batches, directory)
 
     encoded = frame.select(*used).mapInArrow(encode, ENCODED_SCHEMA)
     mark = EncodedFor(parsed.topic, parsed.codec).mark

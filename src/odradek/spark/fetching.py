@@ -86,7 +86,7 @@ class SplitReader:
                 self._send_ahead(offset)
             if len(scan.sections.start):
                 yield columns.record_batch(
-                    scan, *split.topic_partition, wanted, self._options.layout.headers
+                    scan, *split.topic_partition, wanted, self._options.reads_headers
                 )
 
     # -- fetches ----------------------------------------------------------------------------

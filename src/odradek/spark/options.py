@@ -49,6 +49,7 @@ READ_OPTIONS = (
     "valueFormat",
     "valueSchema",
     "decodeErrors",
+    "badRecordsTopic",
     "failOnDataLoss",
     "minPartitions",
     "maxRecordsPerPartition",
@@ -177,6 +178,13 @@ class ReadOptions:
     group_id: str | None
     read_committed: bool
     fetch_max_bytes: int
+    bad_records: WriteOptions | None = None
+    """How records are written whose value cannot be decoded. If None, they are an error or null."""
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether records are read with their headers."""
+        return self.layout.headers or self.bad_records is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,11 +288,39 @@ def _checked_layout(given: _Given) -> Layout:
     found = _layout(given)
     if is_json != (found.value_schema is not None):
         raise ValueError("typed values need both valueFormat=json and valueSchema")
-    if given.has("decodeErrors") and not is_json:
-        raise ValueError(
-            "decodeErrors is for typed values: valueFormat and valueSchema are missing"
-        )
+    for name in ("decodeErrors", "badRecordsTopic"):
+        if given.has(name) and not is_json:
+            raise ValueError(
+                f"{name} is for typed values: valueFormat and valueSchema are missing"
+            )
     return found
+
+
+def _bad_records(
+    given: _Given, connection: ConnectionOptions, subscription: Subscription
+) -> WriteOptions | None:
+    topic = given.text("badRecordsTopic")
+    if not topic:
+        return None
+    if given.has("decodeErrors"):
+        raise ValueError("give decodeErrors or badRecordsTopic, not both")
+    names = {*subscription.topics, *(each.topic for each in subscription.partitions)}
+    if topic in names or (subscription.pattern and re.fullmatch(subscription.pattern, topic)):
+        raise ValueError(f"badRecordsTopic {topic} is read by the same query: use another topic")
+    return WriteOptions(
+        connection=connection,
+        topic=topic,
+        values_are_json=False,
+        acks=-1,
+        batch_size=BATCH_SIZE,
+        codec=Codec.NONE,
+        idempotent=True,
+        exactly_once=False,
+        transactional_id=None,
+        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        application=None,
+        checkpoint=None,
+    )
 
 
 def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
@@ -303,9 +339,10 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
             if "Trigger" in name and given.has(name):
                 warnings.warn(f"{name} is for streams and has no effect here", stacklevel=2)
     per_trigger = given.integer("maxOffsetsPerTrigger", 1)
+    connection, subscription = _connection(given), _subscription(given)
     return ReadOptions(
-        connection=_connection(given),
-        subscription=_subscription(given),
+        connection=connection,
+        subscription=subscription,
         start=_start(given, LATEST if streaming else EARLIEST, streaming),
         end=_end(given),
         layout=_checked_layout(given),
@@ -320,6 +357,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
             "isolation.level", {"read_uncommitted": False, "read_committed": True}, False
         ),
         fetch_max_bytes=given.integer("fetch.max.bytes", 1) or FETCH_MAX_BYTES,
+        bad_records=_bad_records(given, connection, subscription),
     )
 
 

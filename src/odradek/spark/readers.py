@@ -30,7 +30,7 @@ from odradek.client.commits import CommittedOffset, commit_offsets
 from odradek.client.deadline import monotonic_ms
 from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
-from odradek.spark import planning, pushdown, resolution
+from odradek.spark import dead_letters, planning, pushdown, resolution
 from odradek.spark.fetching import read_split, report_loss
 from odradek.spark.offsets import (
     JsonOffsets,
@@ -47,10 +47,16 @@ from odradek.spark.reporting import explained
 from odradek.spark.typed import ValueDecoder
 
 
-def _decoded(
-    batches: Iterable[pa.RecordBatch], decoder: ValueDecoder | None
+def _read(
+    options: ReadOptions, decoder: ValueDecoder | None, split: Split
 ) -> Iterable[pa.RecordBatch]:
-    return batches if decoder is None else map(decoder, batches)
+    """Return the rows of a split, decoded."""
+    batches = read_split(options, split)
+    if decoder is None:
+        return batches
+    if options.bad_records is None:
+        return map(decoder, batches)
+    return dead_letters.decoded(batches, decoder, options)
 
 
 class BatchReader(DataSourceReader):
@@ -97,7 +103,7 @@ class BatchReader(DataSourceReader):
         """Read a split. If there are no splits, Spark calls this with another object."""
         if isinstance(partition, Split):
             with explained():
-                yield from _decoded(read_split(self._options, partition), self._decoder)
+                yield from _read(self._options, self._decoder, partition)
 
 
 class FilteringBatchReader(BatchReader):
@@ -278,7 +284,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read a split. If there are no splits, Spark calls this with another object."""
         if isinstance(partition, Split):
             with explained():
-                yield from _decoded(read_split(self._options, partition), self._decoder)
+                yield from _read(self._options, self._decoder, partition)
 
     # -- commit and stop --------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from odradek.client.cluster import Cluster
 from odradek.env.clock import SystemClock
 from odradek.model.topic_partition import TopicPartition
-from odradek.records.compression import Buffer
-from odradek.spark import json_encoding
+from odradek.spark import exchange, json_encoding
 from odradek.spark.encoding import EncodedRecords, Rows, encode_records
 from odradek.spark.options import WriteOptions
 from odradek.spark.partitioning import partitions_of_keys
-from odradek.spark.write_schema import PARTITION, RECORD_COUNT, RECORDS, EncodedFor
+from odradek.spark.write_schema import EncodedFor
 
 CHUNK_BYTES = 8 << 20
 """Rows are collected up to about this size in bytes before they are encoded."""
@@ -141,8 +140,8 @@ class TopicWriter:
             options, lambda topic: len(cluster.topic(topic, create=True).partitions)
         )
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Write all rows, wait until all are acknowledged, and return their number.
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Count:
+        """Write all rows, wait until all are acknowledged, and count them.
 
         Raises:
             ValueError: a row has no topic, or a partition that does not exist.
@@ -152,62 +151,62 @@ class TopicWriter:
             for round_ in in_rounds(pieces):
                 self._destination.send(round_, self._clock.now_ms())
         self._destination.flush()
-        return self._encoder.row_count
+        return Count(self._encoder.row_count)
 
 
 def encoded_rows(
-    options: WriteOptions, partition_count: int, batches: Iterable[pa.RecordBatch]
+    options: WriteOptions,
+    partition_count: int,
+    batches: Iterable[pa.RecordBatch],
+    directory: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Encode rows, and yield rows of `write_schema.ENCODED_SCHEMA`.
+
+    With `directory` the records are in a file there; see `exchange`.
 
     Raises:
         ValueError: a row has a partition that does not exist.
     """
-    for pieces in RowEncoder(options, lambda topic: partition_count).encoded(batches):
-        found = [
-            (each.partition, records.compressed(options.codec))
-            for each, several in pieces.items()
-            for records in several
-        ]
-        columns = [
-            pa.array([partition for partition, _ in found], pa.int32()),
-            _binaries([records.data for _, records in found]),
-            pa.array([records.record_count for _, records in found], pa.int32()),
-        ]
-        yield pa.record_batch(columns, names=[PARTITION, RECORDS, RECORD_COUNT])
+    encoder = RowEncoder(options, lambda topic: partition_count)
+    out: exchange.InRows | exchange.InFile
+    out = exchange.InRows() if directory is None else exchange.InFile(directory)
+    with out:
+        for pieces in encoder.encoded(batches):
+            yield out.rows(
+                [
+                    (each.partition, records.compressed(options.codec))
+                    for each, several in pieces.items()
+                    for records in several
+                ]
+            )
 
 
-def _binaries(items: list[Buffer]) -> pa.BinaryArray:
-    """Return a column of the items, with one copy of their bytes."""
-    bounds = np.zeros(len(items) + 1, np.int32)
-    np.cumsum([len(each) for each in items], out=bounds[1:])
-    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(b"".join(items))]
-    return pa.Array.from_buffers(pa.binary(), len(items), buffers)
+class Count(NamedTuple):
+    """The number of rows that were written, and the files from which they were read."""
+
+    rows: int
+    files: frozenset[str] = frozenset()
 
 
 def write_encoded(
     destination: Destination, encoded_for: EncodedFor, batches: Iterable[pa.RecordBatch]
-) -> int:
-    """Write rows that `encoded_rows` has returned. Return the number of rows that they encode.
+) -> Count:
+    """Write rows that `encoded_rows` has returned. Count the rows that they encode.
 
     Raises:
         ClientError: a broker rejects a batch or does not respond.
+        RowsWrittenError: the rows were written before.
     """
     clock = SystemClock()
     count = 0
-    for batch in batches:
-        pieces: dict[TopicPartition, list[EncodedRecords]] = {}
-        columns = (batch.column(name) for name in (PARTITION, RECORDS, RECORD_COUNT))
-        for partition, records, record_count in zip(*columns, strict=True):
-            data = memoryview(records.as_buffer())
-            encoded = EncodedRecords(data, record_count.as_py(), encoded_for.codec)
-            key = TopicPartition(encoded_for.topic, partition.as_py())
-            pieces.setdefault(key, []).append(encoded)
-            count += encoded.record_count
-        for round_ in in_rounds({each: iter(several) for each, several in pieces.items()}):
-            destination.send(round_, clock.now_ms())
-    destination.flush()
-    return count
+    with exchange.Reader(encoded_for.codec) as reader:
+        for batch in batches:
+            for partition, records in reader.batches(batch):
+                round_ = {TopicPartition(encoded_for.topic, partition): records}
+                destination.send(round_, clock.now_ms())
+                count += records.record_count
+        destination.flush()
+        return Count(count, reader.files)
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

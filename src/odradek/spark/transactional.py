@@ -73,6 +73,8 @@ class Written(WriterCommitMessage):
     """The partitions to which the task has written."""
     batches: dict[TopicPartition, list[tuple[bytes, int]]] = field(default_factory=dict)
     """Encoded records that the driver must write, with their number of records."""
+    files: frozenset[str] = frozenset()
+    """The files of encoded rows that the task has read, and that nobody needs after the write."""
 
 
 class ForDriver:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from odradek.spark.columns import SCHEMA, SCHEMA_WITH_HEADERS
-from odradek.spark.json_decoding import JsonDecoder
+from odradek.spark.json_decoding import Decoded, JsonDecoder
 from odradek.spark.options import Layout
 
 VALUE, UNDECODED = "value", "undecoded"
@@ -108,6 +109,14 @@ def check_type(row: DataType, name: str, *, may_be_required: bool = False) -> No
         )
 
 
+class Undecoded(NamedTuple):
+    """Rows whose value cannot be decoded, as they were read, and why not."""
+
+    rows: pa.RecordBatch
+    reasons: list[str]
+    """One for each row."""
+
+
 @dataclass(frozen=True)
 class ValueDecoder:
     """Decodes the column `value` of batches. Tasks get a copy."""
@@ -122,18 +131,33 @@ class ValueDecoder:
         Raises:
             UndecodableValueError: a value cannot be decoded, and `keeps_undecoded` is not set.
         """
-        place = batch.schema.get_field_index(VALUE)
-        values = batch.column(place)
-        decoded = JsonDecoder(self.row_type).decode(values)
+        decoded = self._decoded(batch)
         if decoded.reasons and not self.keeps_undecoded:
             row = min(decoded.reasons)
             raise UndecodableValueError(_message(batch, row, decoded.reasons[row]))
-        result = batch.set_column(place, pa.field(VALUE, self.row_type), decoded.rows)
+        result = self._with_values(batch, decoded)
         if not self.keeps_undecoded:
             return result
         nothing = pa.scalar(None, pa.binary())
-        kept = pc.if_else(pa.array(decoded.bad), values, nothing)
+        kept = pc.if_else(pa.array(decoded.bad), batch.column(VALUE), nothing)
         return result.append_column(pa.field(UNDECODED, pa.binary()), kept)
+
+    def separated(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Undecoded | None]:
+        """Return the rows that can be decoded, with decoded values, and the other rows."""
+        decoded = self._decoded(batch)
+        result = self._with_values(batch, decoded)
+        if not decoded.reasons:
+            return result, None
+        rows = batch.filter(pa.array(decoded.bad))
+        undecoded = Undecoded(rows, [decoded.reasons[row] for row in sorted(decoded.reasons)])
+        return result.filter(pa.array(~decoded.bad)), undecoded
+
+    def _decoded(self, batch: pa.RecordBatch) -> Decoded:
+        return JsonDecoder(self.row_type).decode(batch.column(VALUE))
+
+    def _with_values(self, batch: pa.RecordBatch, decoded: Decoded) -> pa.RecordBatch:
+        place = batch.schema.get_field_index(VALUE)
+        return batch.set_column(place, pa.field(VALUE, self.row_type), decoded.rows)
 
 
 def decoder(layout: Layout, parsed: StructType) -> ValueDecoder | None:
@@ -160,5 +184,6 @@ def _message(batch: pa.RecordBatch, row: int, reason: str) -> str:
     return (
         f"the value of {topic}-{partition} at offset {offset} is not JSON of valueSchema: "
         f"{reason.strip()}. It begins with {value[:SHOWN_BYTES]!r}. With decodeErrors=null such "
-        f"values are null, and the column {UNDECODED} has their bytes"
+        f"values are null, and the column {UNDECODED} has their bytes. With badRecordsTopic such "
+        "records are written to another topic"
     )

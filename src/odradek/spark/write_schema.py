@@ -30,9 +30,19 @@ COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
 }
 """The columns that are used, as in Spark's own Kafka sink. Other columns are ignored."""
 
-PARTITION, RECORDS, RECORD_COUNT = "partition", "records", "record_count"
-"""The columns of an encoded frame: each row has the encoded records of one batch."""
-ENCODED_SCHEMA = f"{PARTITION} INT, {RECORDS} BINARY, {RECORD_COUNT} INT"
+PARTITION, RECORD_COUNT, RECORDS = "partition", "record_count", "records"
+FILE, POSITION, SIZE = "file", "position", "size"
+ENCODED_TYPES = {
+    PARTITION: "INT",
+    RECORD_COUNT: "INT",
+    RECORDS: "BINARY",
+    FILE: "STRING",
+    POSITION: "BIGINT",
+    SIZE: "INT",
+}
+"""The columns of an encoded frame. Each row has the encoded records of one batch, or their place in
+a file (see `exchange`)."""
+ENCODED_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in ENCODED_TYPES.items())
 TOPIC_MARK, CODEC_MARK = "odradek.topic", "odradek.codec"
 """The keys in the metadata of the column `partition` of an encoded frame."""
 
@@ -85,7 +95,7 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
 
 
 def _check_encoded(schema: StructType, encoded: EncodedFor, options: WriteOptions) -> None:
-    missing = {PARTITION, RECORDS, RECORD_COUNT} - set(schema.fieldNames())
+    missing = ENCODED_TYPES.keys() - set(schema.fieldNames())
     if missing:
         raise ValueError(
             f"the frame of by_partition lacks {', '.join(sorted(missing))}: write it as it is"

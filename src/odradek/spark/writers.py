@@ -11,6 +11,7 @@ pickled.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,12 +28,12 @@ from pyspark.sql.types import StructType
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.transactions import TransactionalProducer
-from odradek.spark import transactional
+from odradek.spark import exchange, transactional
 from odradek.spark.markers import Marker
 from odradek.spark.options import WriteOptions
 from odradek.spark.producing import Sender
 from odradek.spark.resolution import connect, patiently
-from odradek.spark.topic_writer import Destination, TopicWriter, write_encoded
+from odradek.spark.topic_writer import Count, Destination, TopicWriter, write_encoded
 from odradek.spark.transactional import ForDriver, WriteConflictError, Written
 from odradek.spark.write_schema import encoded_for
 
@@ -93,14 +94,15 @@ class Writer:
         with connect(options.connection) as cluster:
             patiently(lambda: cluster.refresh([]), options.connection.request_timeout_ms)
             if producer is None:
-                return Written(self._write(cluster, Sender(cluster, options), iterator))
+                count = self._write(cluster, Sender(cluster, options), iterator)
+                return Written(count.rows, files=count.files)
             context = TaskContext.get()
             assert context is not None, "Spark runs this method in a task"
             query_id = context.getLocalProperty(QUERY_ID)
             if self._encoded is None:
                 collected = ForDriver()
-                rows = self._write(cluster, collected, iterator)
-                return Written(rows, producer, query_id, batches=collected.batches)
+                count = self._write(cluster, collected, iterator)
+                return Written(count.rows, producer, query_id, batches=collected.batches)
             if context.attemptNumber() > 0:
                 raise WriteConflictError(
                     "a task of an exactly-once write has failed before (Spark's log has the "
@@ -108,13 +110,19 @@ class Writer:
                     "which is aborted"
                 )
             sender = Sender(cluster, options, producer)
-            rows = self._write(cluster, sender, iterator)
-            return Written(rows, producer, query_id, partitions=sender.partitions)
+            count = self._write(cluster, sender, iterator)
+            return Written(
+                count.rows,
+                producer,
+                query_id,
+                partitions=sender.partitions,
+                files=count.files,
+            )
 
     def _write(
         self, cluster: Cluster, destination: Destination, batches: Iterator[pa.RecordBatch]
-    ) -> int:
-        """Write rows, or the encoded records of rows, and return their number."""
+    ) -> Count:
+        """Write rows, or the encoded records of rows, and count them."""
         if self._encoded is not None:
             return write_encoded(destination, self._encoded, batches)
         return TopicWriter(cluster, self._options, destination).write(batches)
@@ -132,20 +140,20 @@ class BatchWriter(Writer, DataSourceArrowWriter):
             WriteConflictError, ClientError: the rows cannot be committed, or it is unknown whether
                 they are committed.
         """
-        if self._producer is None:
-            return
-        marker = None
-        if self._options.application is not None:
-            marker = Marker(*self._options.application)
-        written = [each for each in messages if isinstance(each, Written)]
-        if marker is not None or any(each.rows for each in written):
-            transactional.commit(self._options, self._producer, written, marker)
+        with _last_use(messages) as written:
+            if self._producer is None:
+                return
+            marker = None
+            if self._options.application is not None:
+                marker = Marker(*self._options.application)
+            if marker is not None or any(each.rows for each in written):
+                transactional.commit(self._options, self._producer, written, marker)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Abort the transaction."""
-        del messages
-        if self._producer is not None:
-            transactional.abort(self._options, self._producer)
+        with _last_use(messages):
+            if self._producer is not None:
+                transactional.abort(self._options, self._producer)
 
 
 class StreamWriter(Writer, DataSourceStreamArrowWriter):
@@ -160,15 +168,16 @@ class StreamWriter(Writer, DataSourceStreamArrowWriter):
             WriteConflictError, ClientError: the rows cannot be committed, or it is unknown whether
                 they are committed. If the query starts again, its marker shows whether they are.
         """
-        written = _of_transaction(messages)
-        if not written:
-            return
-        query_id = written[0].query_id
-        assert query_id is not None, "tasks of a streaming query have its id"
-        assert written[0].producer is not None
-        offsets = transactional.source_offsets(self._options.checkpoint, batchId)
-        marker = Marker(query_id, batchId, offsets)
-        transactional.commit(self._options, written[0].producer, written, marker)
+        with _last_use(messages) as all_written:
+            written = _of_transaction(all_written)
+            if not written:
+                return
+            query_id = written[0].query_id
+            assert query_id is not None, "tasks of a streaming query have its id"
+            assert written[0].producer is not None
+            offsets = transactional.source_offsets(self._options.checkpoint, batchId)
+            marker = Marker(query_id, batchId, offsets)
+            transactional.commit(self._options, written[0].producer, written, marker)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Abort the transaction.
@@ -177,11 +186,22 @@ class StreamWriter(Writer, DataSourceStreamArrowWriter):
         when the query starts again, or after `kafka.transaction.timeout.ms`.
         """
         del batchId
-        for each in _of_transaction(messages)[:1]:
-            assert each.producer is not None
-            transactional.abort(self._options, each.producer)
+        with _last_use(messages) as written:
+            for each in _of_transaction(written)[:1]:
+                assert each.producer is not None
+                transactional.abort(self._options, each.producer)
 
 
-def _of_transaction(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+@contextlib.contextmanager
+def _last_use(messages: Sequence[WriterCommitMessage | None]) -> Iterator[list[Written]]:
+    """Yield the messages of tasks, and then remove the files that the tasks have read."""
+    written = [each for each in messages if isinstance(each, Written)]
+    try:
+        yield written
+    finally:
+        exchange.remove(path for each in written for path in each.files)
+
+
+def _of_transaction(written: Sequence[Written]) -> list[Written]:
     """Return the messages of tasks that wrote in a transaction."""
-    return [each for each in messages if isinstance(each, Written) and each.producer is not None]
+    return [each for each in written if each.producer is not None]
