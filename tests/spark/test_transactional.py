@@ -29,9 +29,9 @@ SERVERS = {"kafka.bootstrap.servers": "nowhere:1", "topic": "t"}
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 FRAME = StructType().add("value", "binary")
 PLACED = StructType()
-for _name, _kind in ENCODED_TYPES.items():
+for _name in ENCODED_TYPES:
     _mark = EncodedFor("t", Codec.LZ4).mark if _name == PARTITION else None
-    PLACED.add(_name, _kind.lower(), metadata=_mark)
+    PLACED.add(_name, "integer", metadata=_mark)
 
 
 def identity(streaming=True, **options) -> str:

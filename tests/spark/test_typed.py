@@ -121,7 +121,12 @@ def test_values_must_be_structs(spark, servers):
 def test_records_that_cannot_be_decoded_are_separated():
     rows = [
         {"key": b"k", "value": b'{"x": 1}', "offset": 7, "headers": None},
-        {"key": None, "value": b'{"x": "?"}', "offset": 9, "headers": [{"key": "h", "value": b"1"}]},
+        {
+            "key": None,
+            "value": b'{"x": "?"}',
+            "offset": 9,
+            "headers": [{"key": "h", "value": b"1"}],
+        },
         {"key": b"k", "value": None, "offset": 10, "headers": None},
         {"key": b"k", "value": b"no", "offset": 11, "headers": None},
     ]
@@ -143,7 +148,9 @@ def test_records_that_cannot_be_decoded_are_separated():
     place = [("topic", b"t"), ("partition", b"2")]
     for letter, original, offset in zip(letters, ([("h", b"1")], []), (b"9", b"11"), strict=True):
         pairs = [(each["key"], each["value"]) for each in letter["headers"]]
-        added = [(dead_letters.PREFIX + name, value) for name, value in [*place, ("offset", offset)]]
+        added = [
+            (dead_letters.PREFIX + name, value) for name, value in [*place, ("offset", offset)]
+        ]
         assert pairs[: len(original)] == original
         assert pairs[-3:] == added
         ((name, message),) = pairs[len(original) : -3]

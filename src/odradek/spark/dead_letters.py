@@ -9,6 +9,7 @@ again, because a task or a micro-batch is repeated or for another action, they a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Self
 
 import pyarrow as pa
 
@@ -79,7 +80,7 @@ class _Writer:
         self._cluster: Cluster | None = None
         self._writer: TopicWriter | None = None
 
-    def __enter__(self) -> _Writer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -48,7 +48,7 @@ def by_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
     check_schema(frame.schema, parsed)
     used = [name for name in COLUMN_TYPES if name in frame.columns and name != "topic"]
 
-    in_files = is_local(frame.sparkSession.sparkContext.master)
+    in_files = is_local(frame.sparkSession.sparkContext.getConf().get("spark.master", ""))
 
     def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         directory = exchange.local_directory() if in_files else None

@@ -290,9 +290,7 @@ def _checked_layout(given: _Given) -> Layout:
         raise ValueError("typed values need both valueFormat=json and valueSchema")
     for name in ("decodeErrors", "badRecordsTopic"):
         if given.has(name) and not is_json:
-            raise ValueError(
-                f"{name} is for typed values: valueFormat and valueSchema are missing"
-            )
+            raise ValueError(f"{name} is for typed values: valueFormat and valueSchema are missing")
     return found
 
 
