@@ -55,13 +55,14 @@ class Mover:
     def _begin(self) -> None:
         """Begin as many moves as may be in progress."""
         wanted: dict[TopicPartition, Replicas | None] = {}
-        while self._waiting and len(self._active) + len(wanted) < self._at_once:
+        while self._waiting and len(self._active) < self._at_once:
             key = self._waiting.popleft()
             wanted[key] = self._moves[key]
+            # Before the request: Ctrl-C may come when the move has begun, but not its response.
+            self._active.add(key)
         for key, error in reassign(self._cluster, wanted).items():
-            if error is None:
-                self._active.add(key)
-            else:
+            if error is not None:
+                self._active.discard(key)
                 self.errors.append(error)
 
     def _look(self) -> None:
@@ -83,7 +84,8 @@ class Mover:
     def _cancel(self) -> None:
         results = reassign(self._cluster, dict.fromkeys(self._active))
         cancelled = sum(error is None for error in results.values())
+        rest = len(self._moves) - len(self.errors) - cancelled - self.moved
         note(
             f"\nCancelled {plural(cancelled, 'move')} in progress; "
-            f"{plural(self.moved, 'partition')} moved, {len(self._waiting)} not begun."
+            f"{plural(self.moved, 'partition')} moved, {rest} not begun."
         )
