@@ -200,7 +200,7 @@ def _check_installed() -> None:
     missing = [each for each in ("pyspark", "pyarrow", "numpy") if find_spec(each) is None]
     if missing:
         raise click.ClickException(
-            f"pipelines need {', '.join(missing)}: pip install 'odradek[spark]'"
+            f"pipelines need {', '.join(missing)}: pip install '.[spark]' in a clone of Odradek"
         )
 
 

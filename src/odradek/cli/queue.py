@@ -1,4 +1,4 @@
-"""`odradek queue`: share groups, which work off the records of topics together (KIP-932).
+"""`odradek queue`: share groups, whose consumers share the records of topics (KIP-932).
 
 `queue_work` has the command work, `queue_peek` the command peek, and `queue_reset` the command
 reset.
@@ -44,10 +44,10 @@ _OFFSETS_TIMEOUT_MS = 2_000
 
 @click.group()
 def queue() -> None:
-    """Work off the records of topics together with other consumers (share groups).
+    """Process the records of topics as queues (share groups).
 
-    Each record goes to one consumer of the group. If the consumer does not accept the record, the
-    record goes to the next one.
+    Each record is delivered to one consumer of the group. If the consumer does not accept the
+    record, it is delivered again.
 
     \b
     Examples:
@@ -105,7 +105,7 @@ def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
     """Show the partitions of a share group: start offset, end and lag.
 
     All records before the start offset are done: accepted, rejected, or delivered as often as
-    allowed. Lag is the number of records that are not done.
+    allowed. The lag is the number of records that are not done.
 
     \b
     Examples:
@@ -223,11 +223,11 @@ class _Report:
 
 @queue.command()
 @group_argument()
-@click.option("--topic", "-t", "topics", multiple=True, help="Forget only this topic; repeatable.")
+@click.option("--topic", "-t", "topics", multiple=True, help="Only this topic; repeatable.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @cluster_options
 def delete(group_id: str, topics: tuple[str, ...], yes: bool) -> None:
-    """Delete a share group without members, or what it stores about some topics.
+    """Delete a share group without members, or only its offsets in some topics.
 
     On a terminal the command asks for confirmation.
 

@@ -55,10 +55,10 @@ def peek(
     headers: bool,
     timestamps: bool,
 ) -> None:
-    """Print the next records of a share group, and leave them as they are.
+    """Print the next records of a share group, without acquiring them.
 
-    The records are read from the start offset of each partition on. Some of them may be done
-    already, or may be with a consumer at the moment: only the brokers know which.
+    The command reads records from the start offset of each partition. Some of them may be done or
+    acquired by a consumer: brokers do not tell clients which.
 
     \b
     Examples:

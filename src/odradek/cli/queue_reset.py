@@ -27,7 +27,7 @@ from odradek.model.topic_partition import TopicPartition
     multiple=True,
     metavar="TOPIC[:0,2-4]",
     shell_complete=complete_topics,
-    help="Topic or partitions; repeatable. By default all that the group knows.",
+    help="Topic or partitions; repeatable.  [default: all in which the group has offsets]",
 )
 @click.option(
     "--to",
@@ -45,7 +45,7 @@ def reset(
 ) -> None:
     """Set the start offsets of a share group without members.
 
-    All records from there on are delivered, also those that were accepted before.
+    All records from this offset on are delivered, also those that were accepted before.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def reset(
         partitions = select_partitions(cluster, topics) if topics else list(starts)
         if not partitions:
             raise click.ClickException(
-                f"group {group_id} knows no partitions; choose topics with --topic"
+                f"group {group_id} has no offsets; choose topics with --topic"
             )
         plan = resolve_position(cluster, partitions, target, clamped=True)
         errors: Sequence[ClientError] = ()

@@ -40,7 +40,7 @@ _POLL_MS = 500
     "command",
     metavar="COMMAND",
     help="Run a shell command for each record. Exit code 0 accepts the record; any other code "
-    "releases it. By default records are printed, and accepted.",
+    "releases it. By default each record is printed and then accepted.",
 )
 @click.option(
     "--reject-on",
@@ -48,13 +48,13 @@ _POLL_MS = 500
     metavar="CODE",
     multiple=True,
     type=click.IntRange(1, 255),
-    help="With --run, an exit code that rejects the record for good; repeatable.",
+    help="With --run, an exit code that rejects the record; repeatable.",
 )
 @click.option(
     "--from",
     "start",
     type=click.Choice(["earliest", "latest"]),
-    help="Where a new group begins: sets share.auto.offset.reset of the group.",
+    help="Where a new group starts: sets share.auto.offset.reset of the group.",
 )
 @click.option("--count", "-n", type=click.IntRange(1), metavar="N", help="Stop after N records.")
 @click.option(
@@ -62,7 +62,7 @@ _POLL_MS = 500
     "idle_ms",
     type=DURATION,
     metavar="DURATION",
-    help="Stop if no record arrives for so long, such as 10s.",
+    help="Stop if no record arrives for this time, such as 10s.",
 )
 @click.option(
     "--batch",
@@ -98,10 +98,10 @@ def work(
     keys: bool,
     offsets: bool,
 ) -> None:
-    """Work off records as a consumer of the share group GROUP.
+    """Process records as a consumer of the share group GROUP.
 
-    Several consumers may run at the same time: each record goes to one of them. With --run, the
-    command gets the value on its standard input, and these variables in its environment:
+    Several consumers may run at the same time: each record is delivered to one of them. With --run,
+    the command gets the value on its standard input, and these variables in its environment:
     ODRADEK_TOPIC, ODRADEK_PARTITION, ODRADEK_OFFSET, ODRADEK_TIMESTAMP_MS, ODRADEK_KEY,
     ODRADEK_DELIVERY_COUNT. While the command runs, the record stays locked. SIGTERM ends the
     consumer after the current record.

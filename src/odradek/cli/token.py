@@ -193,7 +193,7 @@ def describe(token_id: str, show_hmac: bool, as_json: bool) -> None:
 )
 @cluster_options
 def renew(token_id: str, period: int | None) -> None:
-    """Let a token expire later, but not after the end of its lifetime.
+    """Let a token expire later, at most at the end of its lifetime.
 
     \b
     Examples:
@@ -215,7 +215,10 @@ def renew(token_id: str, period: int | None) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @cluster_options
 def expire(token_id: str, after: int | None, yes: bool) -> None:
-    """Remove a token, or let it expire at another time. Its sessions end when it would expire.
+    """Remove a token, or change when it expires.
+
+    Connections that have logged in with the token keep their session until the time at which the
+    token expired when they logged in.
 
     \b
     Examples:
