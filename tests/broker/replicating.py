@@ -128,7 +128,7 @@ class Node:
             bound = (handler, partial(handler.handle, self.broker), quick)
             table[handler.request.API_KEY] = bound
         dispatcher = Dispatcher(table, SystemClock())
-        self.server = Server(dispatcher, Limits(), [self.endpoint], self.replicas.run_woken)
+        self.server = Server(dispatcher, Limits(), [self.endpoint])
         self.server.start()
 
     def _connect(self, endpoint: Endpoint) -> NodeClient:

@@ -116,13 +116,9 @@ class Scripted:
         self.request_bytes_max = 100 * 1024 * 1024
         self.dispatch = dispatch
         self.buffers = ReceiveBuffers()
-        self.turns = 0
         self.loop = ScriptedLoop()
         self.transport = ScriptedTransport()
         self.connection = Connection(self.transport, "TEST", self, self.loop)
-
-    def end_turn(self) -> None:
-        self.turns += 1
 
     def refuse_size(self, connection: Connection, size: int) -> None:
         connection.refuse()

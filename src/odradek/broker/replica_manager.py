@@ -4,8 +4,9 @@
 find partitions here.
 
 The replica manager also completes waiting fetches. An append calls `wake` for each fetch that may
-now have enough data. `run_woken` evaluates these fetches after all requests that have arrived
-together were dispatched. A waiting fetch is then evaluated once for many appends.
+now have enough data. These fetches are evaluated in the next iteration of the event loop, when all
+requests that have arrived together were dispatched. A waiting fetch is then evaluated once for many
+appends.
 
 A request may create ten thousand partitions, and the creation of their files takes seconds.
 Therefore only a few partitions are created in each iteration of the event loop. The response to the
@@ -105,7 +106,6 @@ class ReplicaManager:
         self._offline: dict[tuple[str, int], None] = {}
         self._loop = loop
         self._woken: dict[WaitingFetch, None] = {}
-        self._run_scheduled = False
         self._replication: Replication | None = None
         self._report_directory: ReportDirectory | None = None
         self._to_open: deque[tuple[bytes, int, bool]] = deque()
@@ -166,22 +166,16 @@ class ReplicaManager:
     # -- waking -----------------------------------------------------------------------------
 
     def wake(self, fetch: WaitingFetch) -> None:
-        """Add a waiting fetch that may now have enough data; `run_woken` evaluates it."""
+        """Evaluate a waiting fetch in the next iteration of the event loop."""
+        if not self._woken:
+            self._loop.call_soon(self._complete_woken)
         self._woken[fetch] = None
-        if not self._run_scheduled:
-            self._run_scheduled = True
-            self._loop.call_soon(self._run_scheduled_now)
 
-    def _run_scheduled_now(self) -> None:
-        self._run_scheduled = False
-        self.run_woken()
-
-    def run_woken(self) -> None:
+    def _complete_woken(self) -> None:
         """Complete the fetches that `wake` added, if they have enough data."""
-        while self._woken:
-            woken, self._woken = self._woken, {}
-            for fetch in woken:
-                fetch.try_complete()
+        woken, self._woken = self._woken, {}
+        for fetch in woken:
+            fetch.try_complete()
 
     def expire_all(self) -> None:
         """At shutdown: complete every waiting fetch with the available data, and open no more

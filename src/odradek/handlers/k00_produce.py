@@ -50,7 +50,7 @@ from odradek.handlers.authorization import (
 from odradek.handlers.handler import Handler
 from odradek.handlers.leader_hints import leader_hint
 from odradek.log.errors import RecordsRefused
-from odradek.log.results import AppendInfo
+from odradek.log.log_appender import AppendInfo
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
 from odradek.records.batch import (
@@ -133,12 +133,9 @@ def quick(
             if not authorizer.permits_quickly(peer, write, TOPIC, partition.topic):
                 return None
     appended: list[AppendInfo] = []
-    places: list[quick_produce.Appended] = []
     try:
         for partition, records in work:
-            info = partition.append(records, acks)
-            appended.append(info)
-            places.append((info.base_offset, info.log_append_time_ms, info.log_start_offset))
+            appended.append(partition.append(records, acks))
     except ApiError as error:
         outcomes: list[_Outcome] = [*appended, error]
         for partition, records in work[len(outcomes) :]:
@@ -149,6 +146,7 @@ def quick(
         response = _response(broker, peer, topics, work, outcomes)
         body = response.encode(version)
         return _response_header(len(body) + 5, correlation_id) + body
+    places = [(one.base_offset, one.log_append_time_ms, one.log_start_offset) for one in appended]
     return quick_produce.encode_answer(correlation_id, topics, places)
 
 
@@ -325,7 +323,6 @@ async def _confirm_and_append(
     async with turn:
         await confirm(broker.verification, permission)
         response = _append_all(broker, context, request, permission)
-    broker.replicas.run_woken()
     return await response if isinstance(response, asyncio.Future) else response
 
 

@@ -39,7 +39,6 @@ async def handle(
         (asked.producer_id, _refusal(asked) or broker.markers.write(_marker(asked)))
         for asked in request.markers
     ]
-    broker.replicas.run_woken()
     by_producer: dict[int, Results] = {}
     for producer_id, results in written:
         if isinstance(results, asyncio.Task):

@@ -98,11 +98,6 @@ class SaslGate:
         return self._receive
 
     @property
-    def end_turn(self) -> Callable[[], None]:
-        """See `Owner`."""
-        return self._server.end_turn
-
-    @property
     def buffers(self) -> ReceiveBuffers:
         """See `Owner`."""
         return self._server.buffers
@@ -272,7 +267,6 @@ class SaslGate:
     def _complete(self, connection: Connection, slot: Slot, parts: list[Part]) -> None:
         if not connection.closed:
             slot.complete(parts)
-            self._server.end_turn()  # requests that were held may have been dispatched
 
     def _complete_last(self, connection: Connection, slot: Slot, parts: list[Part]) -> None:
         if not connection.closed:

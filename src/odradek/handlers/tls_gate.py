@@ -46,11 +46,6 @@ class TlsGate:
         return self._server.dispatch if self._is_known else self._receive_first
 
     @property
-    def end_turn(self) -> Callable[[], None]:
-        """See `Owner`."""
-        return self._server.end_turn
-
-    @property
     def buffers(self) -> ReceiveBuffers:
         """See `Owner`."""
         return self._server.buffers

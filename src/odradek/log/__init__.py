@@ -63,7 +63,7 @@ from odradek.log.flush_state import FlushWork
 from odradek.log.log_manager import LogManager
 from odradek.log.origin import AppendOrigin
 from odradek.log.partition_log import PartitionLog
-from odradek.log.results import AppendInfo, FetchData, ProducerDescription, TimestampOffset
+from odradek.log.results import FetchData, ProducerDescription, TimestampOffset
 from odradek.log.startup import open_log
 from odradek.log.storage import Storage
 

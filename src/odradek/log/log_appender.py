@@ -25,21 +25,21 @@ arrives earlier completes the truncation first, on the event loop's thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.config.topic_config import TopicConfig
 from odradek.log import names, validation
 from odradek.log.errors import DamagedFile, DiskFull, LogDirectoryOffline, RecordsRefused
 from odradek.log.flush_state import FlushState, Truncated
+from odradek.log.given_batches import GivenBatch, check_segment_size, given_batches
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.log_segments import LogSegments
 from odradek.log.origin import AppendOrigin
 from odradek.log.partition_directory import PartitionDirectory
 from odradek.log.producer_state import CompletedTransaction
 from odradek.log.producer_state_manager import ProducerStateManager
-from odradek.log.results import AppendInfo
 from odradek.log.roll_policy import RollPolicy
 from odradek.log.segment import AppendedBatch, Segment
 from odradek.log.transaction_index import AbortedTransaction
@@ -50,17 +50,13 @@ from odradek.records.batch import (
     BASE_OFFSET,
     CODEC_MASK,
     HEADER_SIZE,
-    LENGTH_POSITION,
     LOG_OVERHEAD,
     MAGIC,
-    MAGIC_POSITION,
     RECORD_BATCH_HEADER,
     SEQUENCE_MAX,
-    SIZE,
     TRANSACTIONAL_FLAG,
     Buffer,
     RecordBatch,
-    iterate_batches,
 )
 from odradek.records.builder import plain_batch
 from odradek.records.checksum import crc32c
@@ -93,19 +89,34 @@ _pack_start: Final = Struct(">qii").pack_into
 """Base offset, length, leader epoch. A leader writes these fields into a batch."""
 
 
-class _GivenBatch(NamedTuple):
-    """A batch that has its offsets already and a correct checksum."""
+class AppendInfo:
+    """The offsets of the appended records. For a duplicate, the offsets of its first append."""
 
-    position: int
-    size: int
-    base_offset: int
-    last_offset: int
-    max_timestamp: int
-    leader_epoch: int
-    attributes: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
+    __slots__ = (
+        "base_offset",
+        "is_duplicate",
+        "last_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        last_offset: int,
+        log_start_offset: int,
+        log_append_time_ms: int = -1,
+        is_duplicate: bool = False,
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.log_start_offset = log_start_offset
+        self.log_append_time_ms = log_append_time_ms
+        """-1 if the records keep the timestamps of the producer (CreateTime)."""
+        self.is_duplicate = is_duplicate
+
+    def __repr__(self) -> str:
+        return f"AppendInfo({self.base_offset}..{self.last_offset})"
 
 
 class LogAppender:
@@ -273,7 +284,7 @@ class LogAppender:
         batch = accepted.batch
         offset = self.log_end_offset
         last_offset = offset + batch.last_offset_delta
-        self._check_segment_size(batch.size)
+        check_segment_size(batch.size, self._segment_bytes, directory.topic_partition)
         # As in Apache Kafka, the log rolls even if the producer check then rejects the batch.
         self._roll_if_due(batch.size, batch.max_timestamp, offset, last_offset)
         changes = completed = None
@@ -379,14 +390,6 @@ class LogAppender:
         self._directory.check_online()
         self._flush.finish_truncation()
 
-    def _check_segment_size(self, size: int) -> None:
-        if size > self._segment_bytes:
-            raise RecordsRefused(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"a batch of {size} bytes does not fit into a segment of "
-                f"{self._directory.topic_partition}, which may have {self._segment_bytes}",
-            )
-
     def _find_duplicate(self, batch: RecordBatch, origin: AppendOrigin) -> AppendInfo | None:
         if origin is not _CLIENT:
             return None
@@ -444,10 +447,19 @@ class LogAppender:
     ) -> AppendInfo | None:
         view = memoryview(records)
         try:
-            batches = list(self._given_batches(view, leader_epoch, origin))
+            batches = list(
+                given_batches(
+                    view,
+                    self.log_end_offset,
+                    leader_epoch,
+                    origin,
+                    self._segment_bytes,
+                    self._directory.topic_partition,
+                )
+            )
             if not batches:
                 return None
-            run: list[_GivenBatch] = []
+            run: list[GivenBatch] = []
             for batch in batches:
                 if batch.leader_epoch >= 0 and batch.leader_epoch != self._epochs.latest:
                     self._epochs.assign(batch.leader_epoch, batch.base_offset)
@@ -466,61 +478,7 @@ class LogAppender:
             raise RecordsRefused(ErrorCode.INVALID_RECORD, str(error)) from None
         return self._info(batches[0].base_offset, batches[-1].last_offset)
 
-    def _given_batches(
-        self, view: memoryview, leader_epoch: int, origin: AppendOrigin
-    ) -> Iterator[_GivenBatch]:
-        """Check and yield the complete batches of the payload.
-
-        Raises:
-            RecordsRefused: a batch does not continue the log.
-            CorruptBatch: a batch is damaged.
-        """
-        next_offset = self.log_end_offset
-        position, end = 0, len(view)
-        while end - position > MAGIC_POSITION:
-            size = SIZE.unpack_from(view, position + LENGTH_POSITION)[0] + LOG_OVERHEAD
-            if size > end - position:
-                return
-            if size < HEADER_SIZE or view[position + MAGIC_POSITION] != MAGIC:
-                for batch in iterate_batches(view[position:]):
-                    batch.check()  # this call, or the iteration, raises the error
-            (
-                base_offset, _, epoch, _, crc, attributes, delta, _, max_timestamp,
-                producer_id, producer_epoch, base_sequence, _,
-            ) = _unpack_header(view, position)  # fmt: skip
-            if origin is AppendOrigin.REPLICATION and epoch > leader_epoch:
-                logger.info(
-                    "%s: ignored batches from offset %d on, which are of leader epoch %d, "
-                    "later than %d",
-                    self._directory.topic_partition,
-                    base_offset,
-                    epoch,
-                    leader_epoch,
-                )
-                return
-            if crc32c(view[position + ATTRIBUTES_POSITION : position + size]) != crc:
-                RecordBatch(view[position : position + size]).check()
-            last_offset = base_offset + delta
-            if base_offset < next_offset or delta < 0:
-                raise RecordsRefused(
-                    ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"a batch of the offsets {base_offset} to {last_offset} does not continue "
-                    f"{self._directory.topic_partition}, which ends at {next_offset}",
-                )
-            if origin is AppendOrigin.RAFT_LEADER and epoch != leader_epoch:
-                raise RecordsRefused(
-                    ErrorCode.INVALID_RECORD,
-                    f"a batch of leader epoch {epoch} has to carry the leader's, {leader_epoch}",
-                )
-            self._check_segment_size(size)
-            yield _GivenBatch(
-                position, size, base_offset, last_offset, max_timestamp, epoch, attributes,
-                producer_id, producer_epoch, base_sequence,
-            )  # fmt: skip
-            next_offset = last_offset + 1
-            position += size
-
-    def _may_begin_run(self, batch: _GivenBatch) -> bool:
+    def _may_begin_run(self, batch: GivenBatch) -> bool:
         """Return whether the batch needs no roll and changes no transaction."""
         segment = self._segments.active
         return (
@@ -536,7 +494,7 @@ class LogAppender:
             )
         )
 
-    def _may_join(self, run: list[_GivenBatch], batch: _GivenBatch) -> bool:
+    def _may_join(self, run: list[GivenBatch], batch: GivenBatch) -> bool:
         run_bytes = run[-1].position + run[-1].size - run[0].position
         return (
             run_bytes + batch.size <= _RUN_BYTES_MAX
@@ -544,7 +502,7 @@ class LogAppender:
             and self._may_begin_run(batch)
         )
 
-    def _append_run(self, view: memoryview, run: list[_GivenBatch]) -> None:
+    def _append_run(self, view: memoryview, run: list[GivenBatch]) -> None:
         """Append several batches in one write."""
         begin, end = run[0].position, run[-1].position + run[-1].size
         batches = [
@@ -567,7 +525,7 @@ class LogAppender:
                     each.max_timestamp,
                 )
 
-    def _append_one_given(self, view: memoryview, given: _GivenBatch, origin: AppendOrigin) -> None:
+    def _append_one_given(self, view: memoryview, given: GivenBatch, origin: AppendOrigin) -> None:
         data = view[given.position : given.position + given.size]
         changes = completed = None
         if given.producer_id >= 0:

@@ -37,11 +37,10 @@ from odradek.log.directory import LogDirectory
 from odradek.log.errors import DamagedFile, DiskFull, LogDirectoryOffline, OffsetOutOfRange
 from odradek.log.flush_state import FlushState, FlushWork, Truncated
 from odradek.log.loader import LoadedLog
-from odradek.log.log_appender import LogAppender
+from odradek.log.log_appender import AppendInfo, LogAppender
 from odradek.log.origin import AppendOrigin
 from odradek.log.partition_directory import PartitionDirectory
 from odradek.log.results import (
-    AppendInfo,
     FetchData,
     ProducerDescription,
     TimestampOffset,

@@ -58,12 +58,6 @@ class Owner(Protocol):
         ...
 
     @property
-    def end_turn(self) -> Callable[[], None]:
-        """A function that is called after the received requests were dispatched and the ready
-        responses were sent."""
-        ...
-
-    @property
     def buffers(self) -> ReceiveBuffers:
         """The buffers that the server's connections share."""
         ...
@@ -81,7 +75,6 @@ class Connection:
     """The connection of one client. Use it only on the event loop's thread."""
 
     __slots__ = (
-        "_end_turn",
         "_input",
         "_is_muted",
         "_is_processing",
@@ -110,7 +103,6 @@ class Connection:
         self._transport = transport
         self._receive = transport.recv_into
         self._owner = owner
-        self._end_turn = owner.end_turn
         self._shared = owner.buffers.shared
         self._loop = loop
         self.peer = Peer(*transport.peer_address, listener, *transport.local_address, self)
@@ -167,7 +159,6 @@ class Connection:
         self._process(view, start, end)
         if self._output.parts:
             self.flush()
-        self._end_turn()
 
     def _process(self, view: memoryview, position: int, end: int) -> None:
         """Dispatch the complete frames of `view[position:end]`, and hold the rest."""
@@ -287,7 +278,6 @@ class Connection:
         self._is_writing = False
         self._transport.unwatch_writable()
         self._continue()
-        self._end_turn()
 
     @property
     def bytes_out(self) -> int:
@@ -315,7 +305,6 @@ class Connection:
         self._is_muted = False
         self._unmute_timer = None
         self._continue()
-        self._end_turn()
 
     # -- the end ----------------------------------------------------------------------------
 

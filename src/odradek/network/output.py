@@ -72,10 +72,17 @@ class Output:
             while parts:
                 part = parts[0]
                 if not isinstance(part, FileRange):
-                    if not self._send_bytes(parts):
+                    if len(parts) > 1:
+                        part = self._join_bytes()
+                    is_last = len(parts) == 1
+                    sent = (
+                        self._send(part) if is_last else self._transport.send_parts((part,), True)
+                    )
+                    self.bytes_out += sent
+                    if sent < len(part):
+                        parts[0] = memoryview(part)[sent:]
                         return False
-                    continue
-                if isinstance(part, BufferedRange):
+                elif isinstance(part, BufferedRange):
                     length = part.length
                     if not self._send_memory(part, allowed):
                         return False
@@ -84,29 +91,19 @@ class Output:
                     self._send_file(part)
                 del parts[0]
         except BlockingIOError:
-            if parts:  # parts is empty if the transport rejected only an empty part
-                return False
+            return False
         self.queued_bytes = 0
         return True
 
-    def _send_bytes(self, parts: list[Part]) -> bool:
-        """Send the bytes before the next file range; return whether all were sent."""
-        count = len(parts)
+    def _join_bytes(self) -> Buffer:
+        """Replace the bytes before the next file range by one byte string, and return it."""
+        parts = self.parts
         stop = 1
-        while stop < count and not isinstance(parts[stop], FileRange):
+        while stop < len(parts) and not isinstance(parts[stop], FileRange):
             stop += 1
-        # The parts before `stop` are bytes.
-        data: Buffer = parts[0] if stop == 1 else b"".join(parts[:stop])  # type: ignore[assignment, arg-type]
-        sent = 0
-        try:
-            sent = self._send(data) if stop == count else self._transport.send_parts((data,), True)
-        finally:
-            self.bytes_out += sent
-            if sent == len(data):
-                del parts[:stop]
-            else:
-                parts[:stop] = [memoryview(data)[sent:]]
-        return sent == len(data)
+        if stop > 1:
+            parts[:stop] = [b"".join(parts[:stop])]  # type: ignore[arg-type]
+        return parts[0]  # type: ignore[return-value]
 
     def _send_file(self, part: FileRange) -> None:
         """Send the whole range."""

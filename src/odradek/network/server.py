@@ -78,15 +78,11 @@ class Server:
         dispatch: Dispatch,
         limits: Limits,
         endpoints: Iterable[Endpoint],
-        end_turn: Callable[[], None] = lambda: None,
         gates: Mapping[str, MakeGate] | None = None,
         rates: ConnectionRates | None = None,
     ) -> None:
         """`gates` has a function for each listener whose clients must authenticate, by its name."""
         self.dispatch = dispatch
-        self.end_turn = end_turn
-        """A function that is called after the received requests were dispatched and the ready
-        responses were sent."""
         self._gates = gates or {}
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max

@@ -112,7 +112,7 @@ class BrokerRole:
             authorizer=authorizer,
         )
         dispatcher = Dispatcher(broker_table(broker), clock, inject)
-        self.service = Service(config, dispatcher, endpoints, replicas.run_woken, broker)
+        self.service = Service(config, dispatcher, endpoints, broker)
         self._install_publishers(coordinators, SettingsPublisher(broker, dynamic, topic_configs))
 
     def use_quotas(self, quotas: QuotaManagers) -> None:

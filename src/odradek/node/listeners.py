@@ -7,7 +7,7 @@ is loaded. The broker listeners accept connections at the end, when the node is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -136,13 +136,9 @@ class Service:
         config: BrokerConfig,
         dispatcher: Dispatcher,
         endpoints: Iterable[Endpoint],
-        end_turn: Callable[[], None] = lambda: None,
         gate_context: GateContext | None = None,
     ) -> None:
-        """`end_turn` is called after the received requests were dispatched.
-
-        `gate_context` is what the gates of listeners use whose clients must authenticate.
-        """
+        """`gate_context` is what the gates of listeners use whose clients must authenticate."""
         self._config = config
         self.dispatcher = dispatcher
         endpoints = list(endpoints)
@@ -154,7 +150,7 @@ class Service:
         self._use_rates(config)
         limits = limits_of(config)
         gates = {} if gate_context is None else gates_of(gate_context, dispatcher)
-        self.server = Server(dispatcher, limits, endpoints, end_turn, gates, self.rates)
+        self.server = Server(dispatcher, limits, endpoints, gates, self.rates)
 
     def _use_rates(self, config: BrokerConfig) -> None:
         self.rates.use_limits(
