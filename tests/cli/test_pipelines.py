@@ -57,7 +57,8 @@ def test_without_spark(monkeypatch):
 
 def test_no_pipelines_run():
     outcome = invoke("pipeline", "status")
-    assert (outcome.code, outcome.out, outcome.err) == (0, "", "There are no pipelines.\n")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err.startswith("No pipeline runs. `odradek pipeline list`")
     assert invoke("pipeline", "status", "--json").json == []
 
 

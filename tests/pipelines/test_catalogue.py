@@ -91,3 +91,17 @@ def test_without_a_clone(here, monkeypatch):
     assert catalogue.examples() == {}
     with pytest.raises(NoSuchPipelineError, match="in a clone"):
         load("stages")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("def run(", r"was never closed \(.*words_e.py, line 1\)"),
+        ("\n1 / 0", r"ZeroDivisionError: .*words_e.py, line 2\)"),
+    ],
+)
+def test_a_module_that_cannot_be_loaded(here, text, reason):
+    (here / "words_e.py").write_text(text)
+    for name in ("words_e.py", "words_e"):
+        with pytest.raises(NotAPipelineError, match=reason):
+            load(name)

@@ -24,7 +24,6 @@ from odradek.cli.options import (
 from odradek.cli.output import (
     Column,
     note,
-    note_none,
     number,
     print_json,
     print_table,
@@ -225,7 +224,7 @@ def status(as_json: bool) -> None:
     if as_json:
         print_json([_document(each, lags[id(each)]) for each in found])
     elif not found:
-        note_none("pipelines", 0)
+        note("No pipeline runs. `odradek pipeline list` shows those that can be run.")
     else:
         _print_runs(found, lags)
 

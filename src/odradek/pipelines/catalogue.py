@@ -11,6 +11,7 @@ import ast
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -33,7 +34,7 @@ class NoSuchPipelineError(LookupError):
 
 
 class NotAPipelineError(TypeError):
-    """A module is no pipeline, or cannot be imported. The message says what to do."""
+    """A module is no pipeline, or cannot be imported. The message says why or what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,17 @@ def _imported(name: str, root: Path) -> ModuleType:
             f"{name} needs {error.name}, which is not installed. "
             "The examples need: pip install '.[demo]' in a clone of Odradek"
         ) from error
+    except Exception as error:
+        raise NotAPipelineError(_why(name, error)) from error
+
+
+def _why(name: str, error: Exception) -> str:
+    """Return why a module cannot be loaded, with the last place in the user's code."""
+    if isinstance(error, SyntaxError):
+        return f"{name} cannot be loaded: {error.msg} ({error.filename}, line {error.lineno})"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    reason = f"{type(error).__name__}: {error}"
+    return f"{name} cannot be loaded: {reason} ({last.filename}, line {last.lineno})"
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -141,6 +153,9 @@ def _from_file(path: Path) -> ModuleType:
     except ModuleNotFoundError as error:
         del sys.modules[path.stem]
         raise NotAPipelineError(f"{path} needs {error.name}, which is not installed") from error
+    except Exception as error:
+        del sys.modules[path.stem]
+        raise NotAPipelineError(_why(str(path), error)) from error
     return module
 
 

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -49,9 +51,16 @@ from odradek.spark.java import NoJavaError
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 GRACE_S = 30.0
+REPORTED_BY_THE_RUNNER = (
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.util.Utils",
+)
+"""Loggers that write each failure of a query with long stack traces, once for each of its layers."""
 POLL_S = 0.1
 END_TIMEOUT_S = 30.0
 """How long the pipeline's own code may run after Spark has ended."""
+_SPARKS_DETAILS = re.compile(r"\n\nJVM stacktrace|\n=== Streaming Query ===")
+"""What follows the message of an error: frames of Spark's own threads, and the plan of a query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,10 @@ class RunOptions:
 
 class OutputExistsError(RuntimeError):
     """An example needs a new output directory."""
+
+
+class SparkNotStartedError(RuntimeError):
+    """The session cannot be created. Spark has written the reason to its log."""
 
 
 def execute(pipeline: Pipeline, arguments: Any, options: RunOptions) -> int:
@@ -184,15 +197,12 @@ class _Execution:
             self._run(running)
         except StoppedError:
             pass
-        except (PySparkException, NoJavaError, ClientError) as error:
-            # Spark's errors end with the frames of its own threads, which nobody needs.
-            self._fail(str(error).split("\n\nJVM stacktrace")[0].strip())
+        except (PySparkException, NoJavaError, ClientError, SparkNotStartedError) as error:
+            self._fail(_SPARKS_DETAILS.split(str(error))[0].strip())
         except SystemExit as ended:
             self._fail(f"the pipeline called sys.exit({ended.code!r})")
         except Exception as error:  # noqa: BLE001  (of the pipeline's code)
-            self._fail(f"{type(error).__name__}: {error}")
-            if not self._stopping.is_set():
-                self._console.print_exception()
+            self._fail("".join(_trace(error)).rstrip())
         finally:
             if self._spark is not None and not self._stopping.is_set():
                 self._stop_spark(self._spark)
@@ -200,14 +210,21 @@ class _Execution:
     def _run(self, running: RunningBroker) -> None:
         options = self._options
         conf = settings.conf_for(options.master, is_small=self._pipeline.is_example)
-        self._spark = spark = odradek.spark.session(
-            f"odradek pipeline {self._pipeline.name}",
-            master=options.master,
-            conf={**conf, **options.conf},
-            quick_start=self._pipeline.is_example,
-        )
+        try:
+            self._spark = spark = odradek.spark.session(
+                f"odradek pipeline {self._pipeline.name}",
+                master=options.master,
+                conf={**conf, **options.conf},
+                quick_start=self._pipeline.is_example,
+            )
+        except Py4JError as error:
+            raise SparkNotStartedError(
+                f"Spark does not start on {self._state.master}. "
+                + ("Is the master running?" if options.master else str(error).partition("\n")[0])
+            ) from error
         if self._stopping.is_set():
             raise StoppedError
+        _silence(spark, REPORTED_BY_THE_RUNNER)
         listener = ProgressListener(self._on_batch, self._on_end)
         spark.streams.addListener(listener)
         places = Places(
@@ -301,7 +318,10 @@ class _Execution:
         if self._options.as_json:
             self._event("failed", error=text)
         else:
-            self._console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
+            errors = Console(stderr=True)
+            errors.print(
+                f"Error: {text}", style="red", markup=False, highlight=False, soft_wrap=True
+            )
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -347,6 +367,22 @@ class _Execution:
             time.sleep(POLL_S if left else 0)
         for query in left:
             query.stop()
+
+
+def _silence(spark: SparkSession, loggers: Iterable[str]) -> None:
+    """Turn off loggers in the JVM."""
+    log4j = spark._jvm.org.apache.logging.log4j
+    for name in loggers:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+
+
+def _trace(error: Exception) -> list[str]:
+    """Return an error of the pipeline's code with its frames, without those of this module."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    *above, last = traceback.format_exception(error.with_traceback(frames))
+    return [last, *above] if frames is not None else [last]
 
 
 def _last_batch(query: StreamingQuery) -> int | None:
