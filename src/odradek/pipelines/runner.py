@@ -371,6 +371,7 @@ class _Execution:
 
 def _silence(spark: SparkSession, loggers: Iterable[str]) -> None:
     """Turn off loggers in the JVM."""
+    assert spark._jvm is not None, "the session has a JVM"
     log4j = spark._jvm.org.apache.logging.log4j
     for name in loggers:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
