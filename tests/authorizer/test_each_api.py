@@ -313,6 +313,19 @@ async def _the_audit_log(path: Path, caplog: pytest.LogCaptureFixture) -> None:
             "based on rule MatchingAcl(acl=StandardAcl(resourceType=TOPIC, resourceName=t, "
             "patternType=LITERAL, principal=User:a, host=*, operation=READ, permissionType=ALLOW))"
         )
+        # The handler and the controller check the owner of a token, but only one of them logs.
+        await served.allow("User:a", (AclOperation.CREATE_TOKENS, AclResourceType.USER, "User:b"))
+        owner = {"owner_principal_type": "User", "max_lifetime_ms": -1}
+        caplog.clear()
+        with caplog.at_level(logging.DEBUG, "odradek.authorizer"):
+            for name, error in (("b", 0), ("c", ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)):
+                made = await served.send("User:a", 38, 3, owner_principal_name=name, **owner)
+                assert made.error_code == error
+        lines = [each.getMessage() for each in caplog.records if "authorizer" in each.name]
+        assert [line.split(" operation")[0] for line in lines] == [
+            "Principal = User:a is Allowed",
+            "Principal = User:a is Denied",
+        ]
 
 
 def test_without_a_rule_everyone_may_be_allowed(tmp_path: Path) -> None:

@@ -67,6 +67,13 @@ def test_work_runs_a_command(odradek, queue, tmp_path):
     assert "No records wait" in odradek("queue", "peek", queue).err
 
 
+def test_a_command_that_does_not_exist_costs_no_record_its_deliveries(odradek, queue):
+    words = ("queue", "work", queue, queue, "--from", "earliest", "--idle", "10s", "--run")
+    failed = odradek(*words, "./no-such-command", code=1)
+    assert "the command is not found (exit code 127): ./no-such-command" in failed.err
+    assert worked(odradek, queue, "--count", 5).lines == ["v0", "v1", "v2", "v3", "v4"]
+
+
 def test_sigterm_ends_work_after_the_current_record(odradek, queue, tmp_path):
     """The command is started by this process, and sends it the signal."""
     command = f"cat >> {tmp_path}/seen; kill -TERM $PPID"

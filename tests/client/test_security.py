@@ -145,3 +145,13 @@ def test_environment_variables():
         {"ODRADEK_CLIENT_SASL_PASSWORD": "x", "ODRADEK_CLIENT_NO_SUCH": "y", "HOME": "/"}
     )
     assert found == {"sasl.password": "x"}
+
+
+def test_a_store_that_is_no_file_or_in_the_format_jks(tmp_path):
+    jks = tmp_path / "trust.jks"
+    jks.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    settings = {"security.protocol": "SSL", "ssl.truststore.password": "x"}
+    with pytest.raises(ValueError, match=r"trust\.jks is a JKS file\. Convert it: keytool"):
+        parse_security({**settings, "ssl.truststore.location": str(jks)})
+    with pytest.raises(ValueError, match=r"ssl\.truststore\.location: .* is a directory"):
+        parse_security({**settings, "ssl.truststore.location": str(tmp_path)})

@@ -235,6 +235,20 @@ def test_a_thread_keeps_the_locks(cluster, queue):
         assert consumer.commit()[-1].types == {0: AcknowledgeType.ACCEPT}
 
 
+def test_a_permanent_error_that_the_thread_meets_is_raised_by_the_next_poll(cluster, queue, node):
+    configure(cluster, queue, share_record_lock_duration_ms="1000")
+    fill(cluster, queue, b"0")
+    with member(cluster, queue, renews=True) as consumer:
+        (record,) = polled(consumer, 1)
+        node.inject("ShareGroupHeartbeat", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        while consumer._keeper._error is None:
+            time.sleep(0.02)
+        consumer.accept(record)
+        with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
+            consumer.poll(0)
+        consumer.poll(0)
+
+
 def test_the_delivery_limit(cluster, queue):
     configure(cluster, queue, share_delivery_count_limit="2")
     fill(cluster, queue, b"0")

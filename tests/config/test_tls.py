@@ -41,7 +41,7 @@ def test_pkcs12() -> None:
         "listener.name.in.ssl.keystore.type": "PKCS12",
         "listener.name.in.ssl.keystore.password": "tuna",
         "listener.name.in.ssl.key.password": "not used",
-        "listener.name.in.ssl.truststore.type": "PKCS12",
+        "listener.name.in.ssl.truststore.type": "pkcs12",
         "listener.name.in.ssl.truststore.location": "/trust.p12",
         "listener.name.in.ssl.truststore.password": "salmon",
     }

@@ -45,6 +45,8 @@ class _Facts:
     moving: Mapping[TopicPartition, Reassignment]
     partitions: Mapping[TopicPartition, Replicas]
     """The replicas after the moves that are in progress."""
+    present: Mapping[TopicPartition, Replicas]
+    """The replicas now, those that are added and those that are removed included."""
 
     @property
     def usable(self) -> list[int]:
@@ -55,7 +57,7 @@ def _gather(cluster: Cluster) -> _Facts:
     info = describe_cluster(cluster)
     moving = list_reassignments(cluster)
     topics = cluster.refresh().topics.values()
-    return _Facts(info, moving, final_replicas(topics, moving))
+    return _Facts(info, moving, final_replicas(topics, moving), final_replicas(topics, {}))
 
 
 _at_once_option = click.option(
@@ -228,7 +230,8 @@ def remove(broker: int, force: bool) -> None:
                 f"broker {broker} runs at {found.address}",
                 f"Move its replicas away (odradek cluster drain {broker}), and stop it first.",
             )
-        held = sum(broker in replicas for replicas in facts.partitions.values())
+        # A move away keeps the old replica until the new one is in sync.
+        held = sum(broker in replicas for replicas in facts.present.values())
         if held and not force:
             raise ClientError(
                 f"broker {broker} has replicas of {plural(held, 'partition')}",

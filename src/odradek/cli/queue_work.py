@@ -30,6 +30,8 @@ from odradek.model.config_resource import ResourceType
 from odradek.records.record import Record
 
 _POLL_MS = 500
+_NOT_RUN = {126: "cannot be executed", 127: "is not found"}
+"""Exit codes with which the shell says that it could not run the command."""
 
 
 @click.command()
@@ -103,8 +105,9 @@ def work(
     Several consumers may run at the same time: each record is delivered to one of them. With --run,
     the command gets the value on its standard input, and these variables in its environment:
     ODRADEK_TOPIC, ODRADEK_PARTITION, ODRADEK_OFFSET, ODRADEK_TIMESTAMP_MS, ODRADEK_KEY,
-    ODRADEK_DELIVERY_COUNT. While the command runs, the record stays locked. SIGTERM ends the
-    consumer after the current record.
+    ODRADEK_DELIVERY_COUNT. While the command runs, the record stays locked. If the shell cannot run
+    the command (exit codes 126 and 127), the record is released and the consumer ends with an
+    error. SIGTERM ends the consumer after the current record.
 
     \b
     Examples:
@@ -241,6 +244,11 @@ class _Runner(_Worker):
         if code == 0:
             self._consumer.accept(record)
             return
+        if code in _NOT_RUN and code not in self._reject_codes:
+            self._consumer.release(record)
+            raise click.ClickException(
+                f"the command {_NOT_RUN[code]} (exit code {code}): {self._command}"
+            )
         where = f"{record.topic_partition}@{record.offset}"
         if code in self._reject_codes:
             self._consumer.reject(record)

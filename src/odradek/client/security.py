@@ -69,6 +69,9 @@ REFUSED_SETTINGS = {
 }
 """Settings of Kafka's clients that this client does not support, with the reason or the fix."""
 
+JKS_START = b"\xfe\xed\xfe\xed"
+"""The first bytes of a key store or trust store in the format JKS."""
+
 ENVIRONMENT_PREFIX = "ODRADEK_CLIENT_"
 """The environment variable of a setting has this prefix: ODRADEK_CLIENT_SASL_PASSWORD."""
 
@@ -193,7 +196,7 @@ def _store(settings: Mapping[str, str], kind: str, *other_names: str) -> _Store 
     if file is None:
         return None
     name, password = f"ssl.{kind}.type", settings.get(f"ssl.{kind}.password", "")
-    store_type = settings.get(name, "").upper() or _type_of(file)
+    store_type = settings.get(name, "").upper() or _type_of(file, f"ssl.{kind}.location")
     if store_type not in STORE_TYPES:
         raise ValueError(f"{name} is {store_type}; it must be one of {_list(STORE_TYPES)}")
     if password and store_type == PEM:
@@ -202,10 +205,20 @@ def _store(settings: Mapping[str, str], kind: str, *other_names: str) -> _Store 
     return _Store(file, store_type, password)
 
 
-def _type_of(file: str) -> str:
-    """Return the type of a store. A PKCS#12 file begins with a sequence of ASN.1."""
+def _type_of(file: str, setting: str) -> str:
+    """Return the type of a store. A PKCS#12 file begins with a sequence of ASN.1.
+
+    Raises:
+        ValueError: it is a file in Java's own format JKS.
+    """
     with open(file, "rb") as stored:
-        return PKCS12 if stored.read(1) == b"\x30" else PEM
+        start = stored.read(len(JKS_START))
+    if start == JKS_START:
+        raise ValueError(
+            f"{setting}: {file} is a JKS file. Convert it: keytool -importkeystore -srckeystore "
+            f"{file} -destkeystore {Path(file).stem}.p12 -deststoretype PKCS12"
+        )
+    return PKCS12 if start[:1] == b"\x30" else PEM
 
 
 def _file(settings: Mapping[str, str], *names: str) -> str | None:
@@ -215,6 +228,8 @@ def _file(settings: Mapping[str, str], *names: str) -> str | None:
             if not os.access(file, os.R_OK):
                 what = "cannot be read" if Path(file).exists() else "does not exist"
                 raise ValueError(f"{name}: the file {file} {what}")
+            if Path(file).is_dir():
+                raise ValueError(f"{name}: {file} is a directory")
             return file
     return None
 

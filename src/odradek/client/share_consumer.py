@@ -33,7 +33,6 @@ from odradek.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, Cluster
 from odradek.client.connection import Connection, Pending
 from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import (
-    BrokerError,
     ClientError,
     DisconnectedError,
     RequestTimeoutError,
@@ -51,7 +50,6 @@ from odradek.client.share.leader import ShareLimits, ShareRequest, ShareResponse
 from odradek.client.share.machine import NotAcknowledgedError, RecordKey, ShareMachine
 from odradek.client.share.membership import ShareMembership
 from odradek.client.share_keeper import PAUSE_SECONDS_MAX, Keeper
-from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.share_acknowledge_response import ShareAcknowledgeResponse
 from odradek.wire.generated.share_fetch_request import ShareFetchRequest
@@ -203,6 +201,9 @@ class ShareConsumer:
         self._check_open()
         if self._keeper is not None:
             self._keeper.begin()
+            error = self._keeper.take_error()
+            if error is not None:
+                raise error
         with self._lock:
             return self._poll(Deadline(timeout_ms))
 
@@ -395,11 +396,8 @@ class ShareConsumer:
 
     def _raise_error(self) -> None:
         error = self._machine.take_error()
-        if error is None:
-            return
-        if isinstance(error, BrokerError) and error.code is ErrorCode.CORRUPT_MESSAGE:
-            raise error
-        self._fail(error)
+        if error is not None:
+            self._fail(error)
 
     def _check_open(self) -> None:
         if self._is_closed:

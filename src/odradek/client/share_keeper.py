@@ -17,7 +17,8 @@ PAUSE_SECONDS_MAX = 1.0
 class Keeper:
     """A thread that calls a function again and again, from `begin` to `end`.
 
-    `pause_seconds` returns the time between two calls.
+    `pause_seconds` returns the time between two calls. Errors that may pass are only logged: the user
+    gets them in the results. A permanent error is kept until `take_error` returns it.
     """
 
     def __init__(self, keep: Callable[[], None], pause_seconds: Callable[[], float]) -> None:
@@ -25,11 +26,17 @@ class Keeper:
         self._pause_seconds = pause_seconds
         self._thread = threading.Thread(target=self._run, name="share consumer", daemon=True)
         self._must_end = threading.Event()
+        self._error: ClientError | None = None
 
     @property
     def is_current(self) -> bool:
         """Whether this thread is running the caller."""
         return threading.current_thread() is self._thread
+
+    def take_error(self) -> ClientError | None:
+        """Return the last permanent error, once."""
+        error, self._error = self._error, None
+        return error
 
     def begin(self) -> None:
         """Start the thread, unless it was started."""
@@ -47,5 +54,6 @@ class Keeper:
             try:
                 self._keep()
             except ClientError as error:
-                # The user gets lasting errors from the next poll, and others in the results.
                 log.debug("the locks of a share consumer cannot be renewed: %s", error)
+                if not error.retriable:
+                    self._error = error

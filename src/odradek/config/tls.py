@@ -3,8 +3,8 @@
 As in Kafka, a setting may have the prefix `listener.name.<listener>.` in lower case. Keys and
 certificates are in PEM files (KIP-651) or PKCS#12 files: `ssl.keystore.location` is a file with the
 private key, its certificate and the certificates of its issuers, `ssl.truststore.location` a file
-with the trusted certificates. This node's connections to other nodes use the settings of the listener that they
-connect to, except `ssl.client.auth`.
+with the trusted certificates. This node's connections to other nodes use the settings of the
+listener that they connect to, except `ssl.client.auth`.
 """
 
 from __future__ import annotations
@@ -150,7 +150,8 @@ def _trust_store(find: Find, listener: str) -> Store | None:
 
 def _store(find: Find, listener: str, kind: str, of_pem: str | None) -> Store | None:
     """Return a store. `of_pem` is the setting with the password of a PEM file, if it has one."""
-    file, store_type = find(f"ssl.{kind}.location"), str(find(f"ssl.{kind}.type"))
+    # As in Java, upper and lower case are equal.
+    file, store_type = find(f"ssl.{kind}.location"), str(find(f"ssl.{kind}.type")).upper()
     if not file:
         return None
     password = _secret(find, f"ssl.{kind}.password")
@@ -159,7 +160,8 @@ def _store(find: Find, listener: str, kind: str, of_pem: str | None) -> Store | 
     if store_type != PEM:
         raise ConfigurationError(
             f"listener {listener}: ssl.{kind}.type is {store_type}, but only PEM and PKCS12 are "
-            "supported"
+            "supported. Set it to the type of the file; keytool -importkeystore -deststoretype "
+            "PKCS12 converts a JKS file"
         )
     if password:
         hint = f"; the password of its key is {of_pem}" if of_pem else ""

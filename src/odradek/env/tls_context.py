@@ -14,6 +14,8 @@ _VERIFY_MODES = {
     ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
     ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
 }
+_EACH_IS_TRUSTED = ssl.VERIFY_X509_PARTIAL_CHAIN
+"""As in Java, each trusted certificate is trusted by itself, even if another one has issued it."""
 
 
 def make_context(tls: ServerTls) -> ssl.SSLContext:
@@ -25,6 +27,7 @@ def make_context(tls: ServerTls) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _use_versions(context, tls.versions)
     context.options |= ssl.OP_NO_RENEGOTIATION
+    context.verify_flags |= _EACH_IS_TRUSTED
     _use_key(context, tls.key_file, None, tls.key_password, tls.key_type)
     if tls.trust_file is not None:
         _trust(context, tls.trust_file, tls.trust_password, tls.trust_type)
@@ -42,8 +45,7 @@ def make_client_context(tls: ClientTls) -> ssl.SSLContext:
     _use_versions(context, tls.versions)
     context.check_hostname = tls.verifies_server and tls.verifies_host
     context.verify_mode = ssl.CERT_REQUIRED if tls.verifies_server else ssl.CERT_NONE
-    # As in Java, each trusted certificate is trusted by itself, even if another one has issued it.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags |= _EACH_IS_TRUSTED
     if tls.trust_file is not None:
         _trust(context, tls.trust_file, tls.trust_password, tls.trust_type)
     elif tls.trust_text:

@@ -54,11 +54,12 @@ def permits(
     resource_type: AclResourceType,
     name: str,
     *,
+    log_allowed: bool = True,
     log_denied: bool = True,
 ) -> bool:
     """Return whether the client may do something with a resource."""
     return node.authorizer is None or node.authorizer.permits(
-        context, operation, resource_type, name, log_denied=log_denied
+        context, operation, resource_type, name, log_allowed=log_allowed, log_denied=log_denied
     )
 
 

@@ -79,15 +79,17 @@ def _check_owner(
 ) -> None:
     """Check that the client may create a token for the owner.
 
-    The controller repeats this check. It is made here too, because its error has precedence over
-    the error for wrong renewers.
+    The controller repeats this check, and logs it. It is made here too, because its error has
+    precedence over the error for wrong renewers.
 
     Raises:
         ApiError: DELEGATION_TOKEN_AUTHORIZATION_FAILED.
     """
     owner = str(owner_of(request, Principal.parse(context.principal)))
     operation, kind = AclOperation.CREATE_TOKENS, AclResourceType.USER
-    if owner != context.principal and not permits(broker, context, operation, kind, owner):
+    if owner != context.principal and not permits(
+        broker, context, operation, kind, owner, log_allowed=False
+    ):
         raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
 
 

@@ -38,6 +38,12 @@ class ShareRecord(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
 
+class CorruptRecordsError(BrokerError):
+    """A batch is corrupt. Unlike other errors with the code CORRUPT_MESSAGE, this is permanent."""
+
+    retriable = False
+
+
 class Acquired:
     """The acquired records of one partition, and what is acknowledged without the user.
 
@@ -105,4 +111,4 @@ class Acquired:
     def _note(self, error: RecordsError) -> None:
         if self.error is None:
             subject = f"partition {self.partition.topic}-{self.partition.partition}"
-            self.error = BrokerError(ErrorCode.CORRUPT_MESSAGE, str(error), subject)
+            self.error = CorruptRecordsError(ErrorCode.CORRUPT_MESSAGE, str(error), subject)

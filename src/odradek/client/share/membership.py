@@ -121,7 +121,7 @@ class ShareMembership:
         if self._assigned:
             return usual_ms
         wait_ms = min(self._first_wait_ms, usual_ms)
-        self._first_wait_ms *= 2
+        self._first_wait_ms = 2 * wait_ms
         return wait_ms
 
     def _refused(self, response: ShareGroupHeartbeatResponse, now_ms: int) -> bool:

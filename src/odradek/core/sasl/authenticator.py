@@ -93,7 +93,7 @@ class Authenticator:
 
     def is_expired(self, now_ms: int) -> bool:
         """Return whether the session has expired."""
-        return self.expires_ms is not None and now_ms > self.expires_ms
+        return self.expires_ms is not None and now_ms >= self.expires_ms
 
     def may_begin_again(self, now_ms: int) -> bool:
         """Return whether a SaslHandshake request begins another authentication.
