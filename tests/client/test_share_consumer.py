@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 
+from odradek.client import share_consumer
 from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.admin.groups import list_groups
 from odradek.client.admin.share_groups import (
@@ -18,6 +20,7 @@ from odradek.client.admin.share_groups import (
 )
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
+from odradek.client.deadline import monotonic_ms
 from odradek.client.errors import BrokerError, DisconnectedError
 from odradek.client.producer import Producer
 from odradek.client.share_consumer import (
@@ -201,16 +204,14 @@ def test_a_lock_times_out(cluster, queue, node):
             slow.renew(lost)
 
 
-def test_a_lock_is_renewed(cluster, queue):
+def test_a_lock_is_renewed(cluster, queue, monkeypatch):
     fill(cluster, queue, b"0")
     with member(cluster, queue) as consumer:
         (record,) = polled(consumer, 1)
-        before = consumer.lock_remaining_ms(record)
-        while consumer.lock_remaining_ms(record) >= before:
-            consumer.keep_alive()
-        now = consumer.lock_remaining_ms(record)
+        monkeypatch.setattr(share_consumer, "monotonic_ms", lambda: monotonic_ms() + 20_000)
+        assert consumer.lock_remaining_ms(record) <= 10_000
         consumer.renew(record)
-        assert consumer.lock_remaining_ms(record) > now
+        assert consumer.lock_remaining_ms(record) > 10_000
         consumer.accept(record)
         assert consumer.commit()[0].error is None
 
@@ -247,6 +248,28 @@ def test_a_permanent_error_that_the_thread_meets_is_raised_by_the_next_poll(clus
         with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
             consumer.poll(0)
         consumer.poll(0)
+
+
+def test_on_acknowledged_may_close_the_consumer(cluster, queue):
+    """While it runs, the thread that keeps the locks can go on, so that `close` can end it."""
+    fill(cluster, queue, b"0")
+    seen = []
+
+    def on_acknowledged(results):
+        seen.extend(results)
+        keeping = threading.Thread(target=consumer.keep_locks, daemon=True)
+        keeping.start()
+        keeping.join(30)
+        seen.append(keeping.is_alive())
+        assert consumer.close() == []
+
+    consumer = member(
+        cluster, queue, renews=True, mode="implicit", on_acknowledged=on_acknowledged
+    )
+    with consumer:
+        assert [record.value for record in consumer] == [b"0"]
+    assert seen[0].types == {0: AcknowledgeType.ACCEPT}
+    assert seen[1:] == [False]
 
 
 def test_the_delivery_limit(cluster, queue):

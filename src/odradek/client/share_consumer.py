@@ -25,6 +25,7 @@ import base64
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Literal, NamedTuple, Self
 
@@ -151,7 +152,7 @@ class ShareConsumer:
         self._refresh_pause_ms = BACKOFF_MS
         self._must_refresh = True
         self._held_results: list[AcknowledgementResult] = []
-        """Results that the thread has received, until `on_acknowledged` is called."""
+        """Results until `on_acknowledged` is called."""
         self._is_closed = False
         self._lock = threading.RLock()
         self._keeper = Keeper(self.keep_locks, self._keep_pause_seconds) if renews else None
@@ -204,22 +205,28 @@ class ShareConsumer:
             error = self._keeper.take_error()
             if error is not None:
                 raise error
+        deadline = Deadline(timeout_ms)
         with self._lock:
-            return self._poll(Deadline(timeout_ms))
-
-    def _poll(self, deadline: Deadline) -> list[ShareRecord]:
-        self._machine.begin_poll(monotonic_ms())
+            self._machine.begin_poll(monotonic_ms())
         while True:
-            records = self._machine.take(monotonic_ms())
-            if records:
-                self._machine.hurry()
-                self._step(Deadline(0))
+            with self._reporting():
+                records = self._poll_once(deadline)
+            if self._is_closed:
+                return []
+            if records is not None:
                 return records
-            self._raise_error()
-            self._machine.fetch_more()
-            self._step(deadline)
-            if deadline.expired:
-                return self._machine.take(monotonic_ms())
+
+    def _poll_once(self, deadline: Deadline) -> list[ShareRecord] | None:
+        """Return records, an empty list after the deadline, or None if `poll` must go on."""
+        records = self._machine.take(monotonic_ms())
+        if records:
+            self._machine.hurry()
+            self._step(Deadline(0))
+            return records
+        self._raise_error()
+        self._machine.fetch_more()
+        self._step(deadline)
+        return self._machine.take(monotonic_ms()) if deadline.expired else None
 
     def __iter__(self) -> Iterator[ShareRecord]:
         """Yield records for ever. While a loop runs, do not call `poll`.
@@ -233,15 +240,19 @@ class ShareConsumer:
         while True:
             next_ms = monotonic_ms() + KEEP_ALIVE_MS
             for record in self.poll(ITERATION_WAIT_MS):
+                if self._is_closed:
+                    break
                 if not self.lock_remaining_ms(record):
                     self._acknowledge(record, AcknowledgeType.RELEASE)
                     continue
                 yield record
                 if self._mode == "implicit" and self._machine.is_delivered(_key(record)):
                     self._acknowledge(record, AcknowledgeType.ACCEPT)
-                if monotonic_ms() >= next_ms:
+                if monotonic_ms() >= next_ms and not self._is_closed:
                     self.keep_alive()
                     next_ms = monotonic_ms() + KEEP_ALIVE_MS
+            if self._is_closed:
+                return
 
     # -- acknowledgements -------------------------------------------------------------------
 
@@ -307,7 +318,7 @@ class ShareConsumer:
         """
         self._check_open()
         deadline = Deadline(self._cluster.timeout_ms if timeout_ms is None else timeout_ms)
-        with self._lock:
+        with self._reporting():
             self._machine.acknowledge_all(monotonic_ms())
             return self._flush(deadline)
 
@@ -333,7 +344,7 @@ class ShareConsumer:
             ClientError: a permanent error, as in `poll`.
         """
         self._check_open()
-        with self._lock:
+        with self._reporting():
             self._machine.hurry(monotonic_ms() - ACKNOWLEDGE_AFTER_MS)
             self._step(Deadline(0))
             self._raise_error()
@@ -348,7 +359,9 @@ class ShareConsumer:
                 of the record will fail.
         """
         self.keep_alive()
-        with self._lock:
+        if self._is_closed:
+            return
+        with self._reporting():
             now_ms = monotonic_ms()
             ending = self._machine.ending(now_ms)
             for key in ending:
@@ -372,14 +385,29 @@ class ShareConsumer:
 
     def _take_results(self) -> list[AcknowledgementResult]:
         results = self._machine.take_results()
-        if self._on_acknowledged is None:
-            return results
-        self._held_results += results
-        if self._keeper is None or not self._keeper.is_current:
-            held, self._held_results = self._held_results, []
-            if held:
-                self._on_acknowledged(held)
+        if self._on_acknowledged is not None:
+            self._held_results += results
         return results
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Hold the lock. Then, without the lock, pass the results to `on_acknowledged`.
+
+        `on_acknowledged` may thus call `close`, which waits for the thread, which needs the lock.
+        """
+        try:
+            with self._lock:
+                yield
+        finally:
+            self._report()
+
+    def _report(self) -> None:
+        if self._on_acknowledged is None or (self._keeper is not None and self._keeper.is_current):
+            return
+        with self._lock:
+            held, self._held_results = self._held_results, []
+        if held:
+            self._on_acknowledged(held)
 
     def _fail(self, error: ClientError) -> None:
         """Raise an error that is permanent or lasts too long. Otherwise continue later.
@@ -563,8 +591,11 @@ class ShareConsumer:
             return []
         if self._keeper is not None:
             self._keeper.end()
+        with self._reporting():
+            return self._close(Deadline(timeout_ms))
+
+    def _close(self, deadline: Deadline) -> list[AcknowledgementResult]:
         self._is_closed = True
-        deadline = Deadline(timeout_ms)
         self._machine.close()
         while not self._machine.is_idle and not deadline.expired:
             self._send()
