@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from compat.lab.toolchain import free_port
 
+from odradek.cli.queue_metrics import parse
+from odradek.client.cluster import Cluster
+from odradek.client.share_consumer import ShareConsumer
+from odradek.model.topic_partition import TopicPartition
 from odradek.testing import Broker
 
 SETTINGS = {
@@ -13,11 +18,12 @@ SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "1",
     "offsets.topic.num.partitions": "1",
 }
+FEATURE = "share.version"
 
 
 @pytest.fixture(scope="module")
 def bootstrap():
-    with Broker(settings=SETTINGS) as broker:
+    with Broker(settings={**SETTINGS, "odradek.metrics.port": str(free_port())}) as broker:
         yield broker.bootstrap_servers
 
 
@@ -41,14 +47,76 @@ def test_work_prints_and_accepts(odradek, queue):
     described = odradek("queue", "describe", queue)
     fields = dict(line.split(maxsplit=1) for line in described.lines[:5])
     assert fields == {"Group": queue, "State": "Empty", "Members": "0", "Topics": "-", "Lag": "1"}
-    assert described.lines[-1].split() == [queue, "0", "4", "5", "1", "-"]
+    assert described.lines[-1].split() == [queue, "0", "4", "5", "1", "-", "0", "1", "-", "-"]
     (found,) = odradek("queue", "describe", queue, "--json").json
     assert found["partitions"] == [
-        {"topic": queue, "partition": 0, "start": 4, "end": 5, "lag": 1, "members": 0}
+        {
+            "topic": queue,
+            "partition": 0,
+            "start": 4,
+            "end": 5,
+            "lag": 1,
+            "members": 0,
+            "acquired": 0,
+            "waiting": 1,
+            "oldest_lock_ms": None,
+            "deliveries": {},
+        }
     ]
     assert odradek("queue", "peek", queue).lines == [f"{queue}-0@4\tv4"]
     (row,) = [line for line in odradek("queue", "list").lines if line.startswith(queue)]
     assert row.split() == [queue, "Empty", "0", "-"]
+
+
+def test_describe_shows_records_in_flight(odradek, queue, bootstrap):
+    worked(odradek, queue, "--from", "earliest", "--count", 1)
+    with Cluster(bootstrap) as cluster, ShareConsumer(cluster, queue, [queue]) as consumer:
+        records = []
+        while not records:
+            records = consumer.poll(10_000)
+        for record in records[:2]:
+            consumer.release(record)
+        consumer.commit()
+        (found,) = odradek("queue", "describe", queue, "--json").json
+        (partition,) = found["partitions"]
+        assert (partition["acquired"], partition["waiting"]) == (2, 2)
+        # the other records of the first acquisition were released, and are delivered again
+        assert partition["deliveries"] == {"2": 4}
+        assert 0 <= partition["oldest_lock_ms"] <= 30_000
+        row = odradek("queue", "describe", queue).lines[-1].split()
+        assert row[:8] == [queue, "0", "1", "5", "4", "1", "2", "2"]
+        assert row[-1] == "2:4"
+
+
+def test_metrics_of_other_groups_are_left_out():
+    text = (
+        'odradek_share_partition_acquired_records{group="a\\"b",topic="t",partition="1"} 3.0\n'
+        'odradek_share_partition_acquired_records{group="c",topic="t",partition="1"} 4.0\n'
+        'odradek_share_partition_start_offset{group="c",topic="t",partition="1"} 4.0\n'
+    )
+    assert {key: each.acquired for key, each in parse(text, 'a"b').items()} == {
+        TopicPartition("t", 1): 3
+    }
+
+
+def test_features_are_changed(odradek, queue):
+    worked(odradek, queue, "--from", "earliest", "--count", 1)
+    (row,) = [e for e in odradek("cluster", "feature", "--json").json if e["name"] == FEATURE]
+    level = row["level"]
+    assert odradek("cluster", "feature").lines[0].split() == ["Feature", "Level", "Supported"]
+    dry = odradek("cluster", "feature", f"{FEATURE}=0", "--lower", "--dry-run")
+    assert dry.lines == [f"Would change {FEATURE} from {level} to 0"]
+    assert "INVALID_UPDATE_VERSION" in odradek("cluster", "feature", f"{FEATURE}=0", code=1).err
+    assert "Did you mean" in odradek("cluster", "feature", "share.versio=1", code=2).err
+    assert "number" in odradek("cluster", "feature", f"{FEATURE}=x", code=2).err
+    try:
+        odradek("cluster", "feature", f"{FEATURE}=0", "--lower")
+        told = odradek("queue", "work", queue, queue, "--count", 1, code=1).err
+        assert f"odradek cluster feature {FEATURE}=1" in told
+    finally:
+        changed = odradek("cluster", "feature", f"{FEATURE}={level}")
+    assert changed.lines == [f"Changed {FEATURE} from 0 to {level}"]
+    assert worked(odradek, queue, "--count", 1).lines == ["v1"]
 
 
 def test_work_runs_a_command(odradek, queue, tmp_path):

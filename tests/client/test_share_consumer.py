@@ -263,9 +263,7 @@ def test_on_acknowledged_may_close_the_consumer(cluster, queue):
         seen.append(keeping.is_alive())
         assert consumer.close() == []
 
-    consumer = member(
-        cluster, queue, renews=True, mode="implicit", on_acknowledged=on_acknowledged
-    )
+    consumer = member(cluster, queue, renews=True, mode="implicit", on_acknowledged=on_acknowledged)
     with consumer:
         assert [record.value for record in consumer] == [b"0"]
     assert seen[0].types == {0: AcknowledgeType.ACCEPT}

@@ -8,6 +8,7 @@ import click
 
 from odradek.cli.cluster_add_broker import add_broker
 from odradek.cli.cluster_drain import drain, rebalance, remove
+from odradek.cli.cluster_feature import feature
 from odradek.cli.cluster_start import start
 from odradek.cli.cluster_status import status
 from odradek.cli.options import cluster_options, connected, json_option
@@ -51,7 +52,7 @@ def cluster() -> None:
     """
 
 
-for each in (start, status, add_broker, drain, remove, rebalance):
+for each in (start, status, feature, add_broker, drain, remove, rebalance):
     cluster.add_command(each)
 
 

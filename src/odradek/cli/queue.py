@@ -16,6 +16,7 @@ from odradek.cli.output import (
     Column,
     confirm,
     end_with_errors,
+    note,
     note_none,
     number,
     plural,
@@ -23,9 +24,11 @@ from odradek.cli.output import (
     print_json,
     print_table,
 )
+from odradek.cli.queue_metrics import InFlight, read_in_flight
 from odradek.cli.queue_peek import peek
 from odradek.cli.queue_reset import reset
 from odradek.cli.queue_work import work
+from odradek.cli.values import duration_text
 from odradek.client.admin.groups import delete_groups, list_groups
 from odradek.client.admin.share_groups import (
     ShareGroup,
@@ -102,10 +105,13 @@ def list_command(as_json: bool) -> None:
 @json_option
 @cluster_options
 def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
-    """Show the partitions of a share group: start offset, end and lag.
+    """Show the partitions of a share group: start offset, end, lag, and records in flight.
 
     All records before the start offset are done: accepted, rejected, or delivered as often as
-    allowed. The lag is the number of records that are not done.
+    allowed. The lag is the number of records that are not done. Acquired are the records that
+    consumers have at the moment; the oldest lock says for how long. Waiting are the others.
+    Deliveries 2:7 means that 7 records that are not done were delivered twice; new records are not
+    counted. The brokers know this: it is read from their metrics (odradek.metrics.port).
 
     \b
     Examples:
@@ -127,6 +133,11 @@ def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
             if place:
                 click.echo()
             report.print(with_members=members)
+        if not members and any(report.lacks_metrics for report in reports):
+            note(
+                "Acquired records and their locks are not known of all partitions: start the "
+                "brokers with --metrics-port (odradek.metrics.port) to see them."
+            )
     end_with_errors(errors)
 
 
@@ -147,6 +158,8 @@ class _Report:
         }
         self.partitions = sorted({*starts, *self.members})
         self.ends: dict[TopicPartition, int] = {}
+        cluster.refresh({key.topic for key in self.partitions})
+        self.in_flight = read_in_flight(cluster, self.group.id, self.partitions)
         wanted = dict.fromkeys(self.partitions, LATEST)
         for key, result in list_offsets(cluster, wanted, timeout_ms=_OFFSETS_TIMEOUT_MS).items():
             if not isinstance(result, ClientError):
@@ -159,6 +172,15 @@ class _Report:
     def _lag(self, key: TopicPartition) -> int | None:
         start = self.starts.get(key)
         return None if start is None or start.lag < 0 else start.lag
+
+    @property
+    def lacks_metrics(self) -> bool:
+        """Whether a leader did not say which records are acquired."""
+        return any(key not in self.in_flight for key in self.partitions)
+
+    def _waiting(self, key: TopicPartition) -> int | None:
+        lag, found = self._lag(key), self.in_flight.get(key)
+        return None if lag is None or found is None else max(0, lag - found.acquired)
 
     def print(self, *, with_members: bool) -> None:
         """Print the report as text."""
@@ -184,12 +206,20 @@ class _Report:
             print_table([*columns, Column("Partitions")], rows)
         elif self.partitions:
             click.echo()
-            columns = [Column("Topic"), number("Partition"), number("Start"), number("End")]
-            numbers = [
-                [*key, self._start(key), self.ends.get(key), self._lag(key), self.members.get(key)]
+            columns = [Column("Topic"), *map(number, ("Partition", "Start", "End", "Lag"))]
+            columns += map(number, ("Members", "Acquired", "Waiting", "Oldest lock"))
+            facts: list[list[object]] = [
+                [
+                    *key,
+                    self._start(key),
+                    self.ends.get(key),
+                    self._lag(key),
+                    self.members.get(key),
+                    *_shown(self.in_flight.get(key), self._waiting(key)),
+                ]
                 for key in self.partitions
             ]
-            print_table([*columns, number("Lag"), number("Members")], numbers)
+            print_table([*columns, Column("Deliveries")], facts)
 
     def as_json(self) -> dict[str, object]:
         """The report as JSON."""
@@ -215,10 +245,33 @@ class _Report:
                     "end": self.ends.get(key),
                     "lag": self._lag(key),
                     "members": self.members.get(key, 0),
+                    **_as_json(self.in_flight.get(key), self._waiting(key)),
                 }
                 for key in self.partitions
             ],
         }
+
+
+def _shown(found: InFlight | None, waiting: int | None) -> list[object]:
+    """Return the cells of records in flight."""
+    if found is None:
+        return [None, None, None, None]
+    lock_ms = found.oldest_lock_ms
+    return [
+        found.acquired,
+        waiting,
+        None if lock_ms is None else duration_text(lock_ms),
+        " ".join(f"{count}:{number}" for count, number in found.deliveries.items()) or None,
+    ]
+
+
+def _as_json(found: InFlight | None, waiting: int | None) -> dict[str, object]:
+    return {
+        "acquired": None if found is None else found.acquired,
+        "waiting": waiting,
+        "oldest_lock_ms": None if found is None else found.oldest_lock_ms,
+        "deliveries": None if found is None else {str(k): v for k, v in found.deliveries.items()},
+    }
 
 
 @queue.command()

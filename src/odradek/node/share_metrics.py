@@ -59,6 +59,35 @@ def share_groups(node: BrokerSources) -> Iterator[Family]:
         "First offset of a share partition that is not complete.",
         [Sample(labels, each.machine.start_offset) for labels, each in found],
     )  # fmt: skip
+    counted = [(labels, each, each.machine.census()) for labels, each in found]
+    yield Family(
+        "odradek_share_partition_acquired_records", "gauge",
+        "Records that members have acquired.",
+        [Sample(labels, census.acquired) for labels, _, census in counted],
+    )  # fmt: skip
+    yield Family(
+        "odradek_share_partition_released_records", "gauge",
+        "Records that were delivered, and wait for another delivery.",
+        [Sample(labels, census.available) for labels, _, census in counted],
+    )  # fmt: skip
+    yield Family(
+        "odradek_share_partition_deliveries", "gauge",
+        "Acquired and released records, by the number of their deliveries.",
+        [
+            Sample({**labels, "deliveries": str(deliveries)}, number)
+            for labels, _, census in counted
+            for deliveries, number in sorted(census.deliveries.items())
+        ],
+    )  # fmt: skip
+    yield Family(
+        "odradek_share_partition_oldest_lock_seconds", "gauge",
+        "Age of the oldest acquisition lock.",
+        [
+            Sample(labels, each.lock_age_ms(census.first_expiration_ms) / 1000)
+            for labels, each, census in counted
+            if census.first_expiration_ms is not None
+        ],
+    )  # fmt: skip
     yield Family(
         "odradek_share_partition_waiting_fetches", "gauge",
         "ShareFetch requests that wait for records of a share partition.",

@@ -132,6 +132,7 @@ class LocalSharePartition:
         self.load_error: ApiError | None = None
         """Why the state could not be loaded."""
         self._persister = persister
+        self._settings = settings
         self._clock = clock
         self._loop = loop
         self._tasks = tasks
@@ -327,6 +328,11 @@ class LocalSharePartition:
             log.debug("released records of %s could not be stored: %s", self._name, error)
         if self.machine.advance():
             self._notify()
+
+    def lock_age_ms(self, expiration_ms: int) -> int:
+        """Return how long a lock lasts already, if it expires at `expiration_ms`."""
+        left_ms = expiration_ms - self._clock.monotonic_ms()
+        return max(0, self._settings().record_lock_duration_ms - left_ms)
 
     # -- waiting requests -----------------------------------------------------------------------
 

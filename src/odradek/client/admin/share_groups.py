@@ -37,7 +37,7 @@ from odradek.wire.generated.share_group_describe_request import ShareGroupDescri
 
 SHARE_GROUP_DESCRIBE_KEY = 77
 SHARE_VERSION_ADVICE = (
-    "Share groups need share.version 1: run kafka-features.sh upgrade --feature share.version=1. "
+    "Share groups need share.version 1: run odradek cluster feature share.version=1. "
     "See the level: odradek cluster describe"
 )
 

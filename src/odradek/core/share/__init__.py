@@ -16,6 +16,7 @@ is delivered a limited number of times.
   records in the window, `acknowledgement` ends their acquisition.
 - `in_flight` has the state of a batch, or of its single offsets. `batches` orders the batches.
 - `locks` has the acquisition locks and the times at which they expire.
+- `census` counts the records in flight, for metrics.
 - `session` has the share sessions, which tell the broker the partitions that a member fetches.
 
 The model is `SharePartition` of Apache Kafka 4.3, whose decisions these classes reproduce. Records

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 
-from odradek.core.share import acknowledgement
+from odradek.core.share import acknowledgement, census
 from odradek.core.share.acknowledgement import (
     Acknowledgement,
     AcknowledgementBatch,
@@ -25,6 +25,7 @@ from odradek.core.share.acquisition import (
     Request,
     without_aborted,
 )
+from odradek.core.share.census import Census
 from odradek.core.share.states import ShareSettings, StateBatch, combined
 from odradek.core.share.window import InvalidState, Window
 
@@ -144,6 +145,10 @@ class SharePartition:
             for first, last, state in ranges:
                 result.append(StateBatch(first, last, state.state, state.delivery_count))
         return result
+
+    def census(self) -> Census:
+        """Count the records in flight. Any thread may call this."""
+        return census.count(self._window)
 
     # -- acquiring ----------------------------------------------------------------------------
 

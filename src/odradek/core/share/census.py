@@ -1,0 +1,57 @@
+"""Counts the records in flight of a share partition, for metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.core.share.in_flight import InFlightBatch, InFlightState
+from odradek.core.share.states import RecordState
+from odradek.core.share.window import Window
+
+
+class Census(NamedTuple):
+    """The records from the start offset to the end offset."""
+
+    acquired: int
+    available: int
+    """Number of records that were delivered, and wait for the next delivery."""
+    deliveries: Mapping[int, int]
+    """Number of acquired and available records by their number of deliveries."""
+    first_expiration_ms: int | None
+    """When the next lock expires; None if no record is acquired."""
+
+
+def count(window: Window) -> Census:
+    """Count the records. Another thread may change them meanwhile."""
+    numbers: Counter[RecordState] = Counter()
+    deliveries: Counter[int] = Counter()
+    expirations = []
+    for batch in list(window.batches):
+        for offset, length, state in _parts(batch):
+            records = min(length, offset + length - window.start_offset)
+            if records <= 0:
+                continue
+            kind, lock = state.state, state.lock
+            if kind is not RecordState.ACQUIRED and kind is not RecordState.AVAILABLE:
+                continue
+            numbers[kind] += records
+            deliveries[state.delivery_count] += records
+            if kind is RecordState.ACQUIRED and lock is not None:
+                expirations.append(lock.expiration_ms)
+    return Census(
+        numbers[RecordState.ACQUIRED],
+        numbers[RecordState.AVAILABLE],
+        deliveries,
+        min(expirations, default=None),
+    )
+
+
+def _parts(batch: InFlightBatch) -> list[tuple[int, int, InFlightState]]:
+    """Return first offset, number of offsets and state of the parts of a batch."""
+    whole = batch.whole
+    if whole is not None:
+        return [(batch.first_offset, len(batch), whole)]
+    assert batch.offsets is not None, "`split` sets the offsets before it removes the whole"
+    return [(offset, 1, each) for offset, each in enumerate(batch.offsets, batch.first_offset)]
