@@ -41,8 +41,8 @@ def update_features(
 
     def check_response(response: UpdateFeaturesResponse) -> None:
         names = ", ".join(levels)
-        check(response.error_code, names, response.error_message)
+        check(response.error_code, response.error_message, names)
         for each in response.results or ():
-            check(each.error_code, each.feature, each.error_message)
+            check(each.error_code, each.error_message, each.feature)
 
     cluster.ask_controller(request, UpdateFeaturesResponse, check_response)
