@@ -24,13 +24,13 @@ from __future__ import annotations
 import base64
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Literal, NamedTuple, Self
 
 from odradek.client.address import Address
-from odradek.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, Cluster
+from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection, Pending
 from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import (
@@ -50,6 +50,8 @@ from odradek.client.share.acquired import ShareRecord
 from odradek.client.share.leader import ShareLimits, ShareRequest, ShareResponse
 from odradek.client.share.machine import NotAcknowledgedError, RecordKey, ShareMachine
 from odradek.client.share.membership import ShareMembership
+from odradek.client.share.refresh_pace import RefreshPace
+from odradek.client.share.reporter import OnAcknowledged, Reporter
 from odradek.client.share_keeper import PAUSE_SECONDS_MAX, Keeper
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.share_acknowledge_response import ShareAcknowledgeResponse
@@ -67,7 +69,6 @@ __all__ = [
 ]
 
 Mode = Literal["explicit", "implicit"]
-OnAcknowledged = Callable[[Sequence[AcknowledgementResult]], None]
 
 CLOSE_TIMEOUT_MS = 5_000
 """How long `close` waits for the brokers."""
@@ -139,7 +140,7 @@ class ShareConsumer:
         self._cluster = cluster.copy() if renews else cluster
         self._mode = mode
         self._limits = limits or ShareLimits()
-        self._on_acknowledged = on_acknowledged
+        self._reporter = Reporter(on_acknowledged)
         self._membership = ShareMembership(group, member_id, topics, rack)
         if not self._membership.topics:
             raise ValueError("a share consumer needs at least one topic")
@@ -148,11 +149,8 @@ class ShareConsumer:
         self._under_way: dict[int, _UnderWay] = {}
         self._heartbeat: _Heartbeat | None = None
         self._failing: Deadline | None = None
-        self._refreshed_ms: int | None = None
-        self._refresh_pause_ms = BACKOFF_MS
+        self._pace = RefreshPace()
         self._must_refresh = True
-        self._held_results: list[AcknowledgementResult] = []
-        """Results until `on_acknowledged` is called."""
         self._is_closed = False
         self._lock = threading.RLock()
         self._keeper = Keeper(self.keep_locks, self._keep_pause_seconds) if renews else None
@@ -385,8 +383,7 @@ class ShareConsumer:
 
     def _take_results(self) -> list[AcknowledgementResult]:
         results = self._machine.take_results()
-        if self._on_acknowledged is not None:
-            self._held_results += results
+        self._reporter.hold(results)
         return results
 
     @contextmanager
@@ -399,15 +396,8 @@ class ShareConsumer:
             with self._lock:
                 yield
         finally:
-            self._report()
-
-    def _report(self) -> None:
-        if self._on_acknowledged is None or (self._keeper is not None and self._keeper.is_current):
-            return
-        with self._lock:
-            held, self._held_results = self._held_results, []
-        if held:
-            self._on_acknowledged(held)
+            if self._keeper is None or not self._keeper.is_current:
+                self._reporter.report()
 
     def _fail(self, error: ClientError) -> None:
         """Raise an error that is permanent or lasts too long. Otherwise continue later.
@@ -502,16 +492,8 @@ class ShareConsumer:
 
     def _refresh(self) -> bool:
         """Request the metadata of the topics, unless this was done a moment ago."""
-        now_ms = monotonic_ms()
-        if self._refreshed_ms is not None:
-            elapsed_ms = now_ms - self._refreshed_ms
-            if elapsed_ms < self._refresh_pause_ms:
-                return False
-            is_new = elapsed_ms > 2 * BACKOFF_MS_MAX
-            self._refresh_pause_ms = (
-                BACKOFF_MS if is_new else min(2 * self._refresh_pause_ms, BACKOFF_MS_MAX)
-            )
-        self._refreshed_ms = now_ms
+        if not self._pace.begin(monotonic_ms()):
+            return False
         try:
             self._cluster.refresh(self._membership.topics)
         except ClientError as error:
@@ -556,7 +538,7 @@ class ShareConsumer:
             *(each for each in due if each is not None),
         ]
         if self._must_refresh and self._membership.assigned:
-            waits.append(self._refresh_pause_ms)
+            waits.append(self._pace.pause_ms)
         connections = [each.connection for each in self._under_way.values()]
         if self._heartbeat is not None and not self._is_closed:
             connections.append(self._heartbeat.connection)

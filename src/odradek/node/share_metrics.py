@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from odradek.broker.share.local import LocalSharePartition
 from odradek.core.share.states import ACCEPT, REJECT, RELEASE, RENEW
 from odradek.node.metric_families import BrokerSources, Family, Sample, one
 
@@ -59,6 +60,16 @@ def share_groups(node: BrokerSources) -> Iterator[Family]:
         "First offset of a share partition that is not complete.",
         [Sample(labels, each.machine.start_offset) for labels, each in found],
     )  # fmt: skip
+    yield Family(
+        "odradek_share_partition_waiting_fetches", "gauge",
+        "ShareFetch requests that wait for records of a share partition.",
+        [Sample(labels, each.waiting_count) for labels, each in found],
+    )  # fmt: skip
+    yield from _records(found)
+
+
+def _records(found: list[tuple[dict[str, str], LocalSharePartition]]) -> Iterator[Family]:
+    """Yield the metrics of the records in flight."""
     counted = [(labels, each, each.machine.census()) for labels, each in found]
     yield Family(
         "odradek_share_partition_acquired_records", "gauge",
@@ -87,9 +98,4 @@ def share_groups(node: BrokerSources) -> Iterator[Family]:
             for labels, each, census in counted
             if census.first_expiration_ms is not None
         ],
-    )  # fmt: skip
-    yield Family(
-        "odradek_share_partition_waiting_fetches", "gauge",
-        "ShareFetch requests that wait for records of a share partition.",
-        [Sample(labels, each.waiting_count) for labels, each in found],
     )  # fmt: skip
