@@ -27,11 +27,10 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
-from odradek.client.connection import Connection, Pending
 from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import (
     ClientError,
@@ -52,6 +51,7 @@ from odradek.client.share.machine import NotAcknowledgedError, RecordKey, ShareM
 from odradek.client.share.membership import ShareMembership
 from odradek.client.share.refresh_pace import RefreshPace
 from odradek.client.share.reporter import OnAcknowledged, Reporter
+from odradek.client.share.under_way import Heartbeat, UnderWay
 from odradek.client.share_keeper import PAUSE_SECONDS_MAX, Keeper
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.share_acknowledge_response import ShareAcknowledgeResponse
@@ -81,20 +81,6 @@ ACKNOWLEDGE_AFTER_MS = 500
 OLD_BROKER_ADVICE = "Share groups need Apache Kafka 4.1 or newer, or Odradek."
 _REQUEST_EXTRA_MS = 30_000
 """Added to the wait of a request for records, as in Kafka's `request.timeout.ms`."""
-
-
-class _UnderWay(NamedTuple):
-    connection: Connection
-    poll: Callable[[], ShareResponse | None]
-    """Return the response if it has arrived."""
-    api: str
-    late: Deadline
-
-
-class _Heartbeat(NamedTuple):
-    connection: Connection
-    pending: Pending[ShareGroupHeartbeatResponse]
-    late: Deadline
 
 
 class ShareConsumer:
@@ -146,8 +132,8 @@ class ShareConsumer:
             raise ValueError("a share consumer needs at least one topic")
         self._machine = ShareMachine(group, member_id, self._limits, is_explicit=mode == "explicit")
         self._purpose = f"share {member_id}"
-        self._under_way: dict[int, _UnderWay] = {}
-        self._heartbeat: _Heartbeat | None = None
+        self._under_way: dict[int, UnderWay] = {}
+        self._heartbeat: Heartbeat | None = None
         self._failing: Deadline | None = None
         self._pace = RefreshPace()
         self._must_refresh = True
@@ -436,7 +422,7 @@ class ShareConsumer:
         except ClientError as error:
             self._heartbeat_failed(error)
         else:
-            self._heartbeat = _Heartbeat(connection, pending, Deadline(_REQUEST_EXTRA_MS))
+            self._heartbeat = Heartbeat(connection, pending, Deadline(_REQUEST_EXTRA_MS))
 
     def _heartbeat_failed(self, error: ClientError) -> None:
         self._heartbeat = None
@@ -522,7 +508,7 @@ class ShareConsumer:
             self._lose(node_id, error)
             return
         late = Deadline(self._limits.wait_ms_max + _REQUEST_EXTRA_MS)
-        self._under_way[node_id] = _UnderWay(connection, poll, api, late)
+        self._under_way[node_id] = UnderWay(connection, poll, api, late)
 
     def _lose(self, node_id: int, error: ClientError) -> None:
         self._machine.failed(node_id, error, monotonic_ms())
