@@ -100,3 +100,83 @@ def test_heartbeats_that_are_refused_are_logged_once(caplog):
 
     with caplog.at_level(logging.WARNING, logger="odradek.broker"):
         histories()
+
+
+class Unreachable:
+    """The channel to a controller that can be out of reach."""
+
+    def __init__(self, controller):
+        self.channel = LocalControllerChannel(controller)
+        self.is_cut = False
+
+    async def submit(self, context, request):
+        if self.is_cut:
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+        return await self.channel.submit(context, request)
+
+
+FAILED = bytes(14) + b"\x07\x02"
+
+
+async def started_with_two_directories(quorum):
+    quorum.commit_at_once()
+    controller = quorum.elect(1)
+    await controller.wait_active()
+    channel, offline = Unreachable(controller), []
+    lifecycle = BrokerLifecycle(
+        channel,
+        node_id=1,
+        cluster_id=CLUSTER_ID,
+        random_bytes=random.Random(1).randbytes,
+        supported_features=FEATURES,
+        offline_directories=lambda: offline,
+    )
+    await lifecycle.register([ENDPOINT], [bytes(14) + b"\x07\x01", FAILED], None, -1)
+    await lifecycle.unfence(controller.image.offset)
+    lifecycle.start_heartbeats(INTERVAL_MS, lambda: controller.image.offset)
+    return controller, channel, lifecycle, offline
+
+
+@run
+async def test_a_failed_directory_is_reported_within_the_time(quorum):
+    controller, channel, lifecycle, offline = await started_with_two_directories(quorum)
+    stops = []
+    channel.is_cut = True
+    offline.append(FAILED)
+    lifecycle.report_failed_directory(FAILED, 5_000, lambda: stops.append("stop"))
+    await asyncio.sleep(4.5)
+    channel.is_cut = False  # the heartbeat after 6 s would be too late
+    await asyncio.sleep(0.1)
+    lifecycle.send_soon()
+    await asyncio.sleep(10)
+    assert stops == []
+    assert FAILED not in controller.image.cluster.brokers[1].directories
+    lifecycle.stop_heartbeats()
+
+
+@run
+async def test_a_broker_stops_if_it_cannot_report_a_failed_directory(quorum):
+    controller, channel, lifecycle, offline = await started_with_two_directories(quorum)
+    stops = []
+    channel.is_cut = True
+    offline.append(FAILED)
+    lifecycle.report_failed_directory(FAILED, 5_000, lambda: stops.append("stop"))
+    await asyncio.sleep(4.9)
+    assert stops == []
+    await asyncio.sleep(0.2)
+    assert stops == ["stop"]
+    assert FAILED in controller.image.cluster.brokers[1].directories
+    lifecycle.stop_heartbeats()
+
+
+@run
+async def test_a_broker_that_stops_waits_for_no_report(quorum):
+    _, channel, lifecycle, offline = await started_with_two_directories(quorum)
+    stops = []
+    channel.is_cut = True
+    offline.append(FAILED)
+    lifecycle.report_failed_directory(FAILED, 5_000, lambda: stops.append("stop"))
+    lifecycle.stop_heartbeats()
+    lifecycle.report_failed_directory(bytes(14) + b"\x07\x03", 5_000, lambda: stops.append("stop"))
+    await asyncio.sleep(10)
+    assert stops == []

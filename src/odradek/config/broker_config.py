@@ -91,6 +91,7 @@ class BrokerConfig(View):
     log_flush_start_offset_checkpoint_interval_ms: int
     num_recovery_threads_per_data_dir: int
     log_initial_task_delay_ms: int
+    log_dir_failure_timeout_ms: int
     producer_id_expiration_ms: int
     producer_id_expiration_check_interval_ms: int
     log_cleaner_enable: bool

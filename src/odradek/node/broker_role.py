@@ -26,7 +26,7 @@ from odradek.env.executor import Executor
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher, Inject
-from odradek.log import PartitionLog
+from odradek.log import LogDirectory, PartitionLog
 from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
 from odradek.node.channels import Channels
@@ -162,10 +162,19 @@ class BrokerRole:
         coordinators.groups.use_authorizer(broker.authorizer)
         coordinators.startup()
 
-    def _on_directory_failure(self, logs: Iterable[PartitionLog], is_fatal: bool) -> None:
+    def _on_directory_failure(
+        self, directory: LogDirectory, logs: Iterable[PartitionLog], is_fatal: bool
+    ) -> None:
         self.broker.replicas.go_offline(logs)
-        if not is_fatal:
-            self._lifecycle.send_soon()
+        if is_fatal or directory.id is None:
+            return
+        self._lifecycle.report_failed_directory(
+            directory.id,
+            self.broker.config.log_dir_failure_timeout_ms,
+            lambda: self._storage.stop_node(
+                f"{directory.path} has failed, and no controller knows"
+            ),
+        )
 
     def listen(self, on_config: Callable[[BrokerConfig], None]) -> None:
         """Call `on_config` whenever dynamic settings of the broker have changed."""

@@ -22,8 +22,8 @@ from odradek.node.format import Formatter, Identity
 
 log = logging.getLogger("odradek.node")
 
-OnOffline = Callable[[Iterable[PartitionLog], bool], None]
-"""Called with the logs of a directory that has failed, and whether the node must stop."""
+OnOffline = Callable[[LogDirectory, Iterable[PartitionLog], bool], None]
+"""Called with a directory that has failed, its logs, and whether the node must stop."""
 
 
 class NodeStorage:
@@ -118,11 +118,15 @@ class NodeStorage:
         is_metadata = directory.path == self._config.metadata_log_dir
         is_fatal = is_metadata or not self.logs.online_directories
         if self._on_offline is not None:
-            self._on_offline(logs, is_fatal)
+            self._on_offline(directory, logs, is_fatal)
         if is_fatal:
             why = "it has the metadata log" if is_metadata else "no other one is left"
-            log.error("the node stops: %s has failed, and %s", directory.path, why)
-            self._on_failure()
+            self.stop_node(f"{directory.path} has failed, and {why}")
+
+    def stop_node(self, why: str) -> None:
+        """Let the node stop, because of a failed directory."""
+        log.error("the node stops: %s", why)
+        self._on_failure()
 
     def release(self) -> None:
         """Unlock the directories after a failed start that has not written to them."""

@@ -6,6 +6,8 @@ heartbeat every `broker.heartbeat.interval.ms`. If the controller gets none for
 `broker.session.timeout.ms`, it fences the broker. The next heartbeat unfences it again. Each
 heartbeat contains the log directories that have failed (KIP-858). If one fails, a heartbeat is sent
 immediately, because the controller must elect other leaders for the partitions in this directory.
+If no heartbeat with this directory succeeds for `log.dir.failure.timeout.ms`, the broker stops.
+Then its session expires, and the controller fences it.
 
 A clean shutdown normally fences the broker first: by the controlled shutdown, or by a heartbeat if
 this node is the only voter. Then the node stores the broker epoch in the log directories. At the
@@ -23,7 +25,7 @@ from odradek.core.metadata.registrations import Endpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.env.randomness import RandomBytes
 from odradek.model.errors import ApiError, ErrorCode
-from odradek.model.uuids import make
+from odradek.model.uuids import make, to_text
 from odradek.wire.generated.broker_heartbeat_request import BrokerHeartbeatRequest
 from odradek.wire.generated.broker_heartbeat_response import BrokerHeartbeatResponse
 from odradek.wire.generated.broker_registration_request import (
@@ -74,6 +76,8 @@ class BrokerLifecycle:
         self._is_stopped = False
         self._stays_fenced = False
         """Whether all heartbeats request that the broker is fenced."""
+        self._unreported: dict[bytes, asyncio.TimerHandle] = {}
+        """The failed log directories that the controller has not been told of."""
         self._last_error: ErrorCode | None = None
         """The error of the last heartbeat. An error is logged once, not with each heartbeat."""
 
@@ -223,7 +227,37 @@ class BrokerLifecycle:
             offline_log_dirs=list(self._offline_directories()),
         )
         response: BrokerHeartbeatResponse = await self._channel.submit(None, request)
+        for directory_id in request.offline_log_dirs:
+            timer = self._unreported.pop(directory_id, None)
+            if timer is not None:
+                timer.cancel()
         return response
+
+    # -- failed log directories -------------------------------------------------------------------
+
+    def report_failed_directory(
+        self, directory_id: bytes, timeout_ms: int, on_unreported: Callable[[], None]
+    ) -> None:
+        """Send a heartbeat now, because a log directory has failed.
+
+        `offline_directories` already returns the directory. Call `on_unreported` if no heartbeat
+        with this directory succeeds within `timeout_ms`, unless the broker stops before.
+        """
+
+        def expired() -> None:
+            del self._unreported[directory_id]
+            log.error(
+                "the controller was not told within %d ms that the log directory %s has failed",
+                timeout_ms,
+                to_text(directory_id),
+            )
+            on_unreported()
+
+        if self._is_stopped:
+            return
+        loop = asyncio.get_running_loop()
+        self._unreported[directory_id] = loop.call_later(timeout_ms / 1000, expired)
+        self.send_soon()
 
     # -- periodic heartbeats ----------------------------------------------------------------------
 
@@ -250,6 +284,9 @@ class BrokerLifecycle:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        for timer in self._unreported.values():
+            timer.cancel()
+        self._unreported.clear()
 
     def _send(self, interval_ms: int, metadata_offset: Callable[[], int]) -> None:
         self.start_heartbeats(interval_ms, metadata_offset)

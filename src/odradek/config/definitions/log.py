@@ -50,6 +50,8 @@ log.flush.start.offset.checkpoint.interval.ms  int  = 60000  >=0  high
     How often the start offsets are written.
 num.recovery.threads.per.data.dir  int  = 2  >=1  high  cluster-wide
     Number of threads that load a data directory at the start and flush it at the end.
+log.dir.failure.timeout.ms  long  = 30000  >=1  low
+    How long a broker may fail to report a failed log directory to the controller before it stops.
 log.initial.task.delay.ms  long  = 30000  >=0  low  internal
     Time after the start before background tasks of logs begin.
 compression.type  string  = producer  {uncompressed,zstd,lz4,snappy,gzip,producer}  high  cluster-wide
@@ -88,10 +90,6 @@ log.cleaner.min.compaction.lag.ms  long  = 0  >=0  medium  cluster-wide
     Records younger than this are not compacted.
 log.cleaner.max.compaction.lag.ms  long  = 9223372036854775807  >=1  medium  cluster-wide
     Records older than this are compacted regardless of the ratio.
-
-[unsupported: a node stops only if the failed directory has the metadata log, or if no other directory is left]
-log.dir.failure.timeout.ms  long  = 30000  >=1  low
-    How long a broker may fail to report a broken directory before it stops.
 
 [unsupported: new partitions may be placed in every directory]
 cordoned.log.dirs  list  = ""  distinct  medium  per-broker
