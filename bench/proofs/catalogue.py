@@ -173,6 +173,10 @@ LONG_TESTS = (
         _pytest("-m", "cluster", "tests/anomalies"), "ODRADEK_CLUSTER_ANOMALY_SECONDS",
     ),
     LongTest("fuzz", "all invalid input", 1, _pytest("tests/bad_input", "tests/wire")),
+    LongTest(
+        "attacks", "percent of the connections and requests of all attacks", 100,
+        _pytest("-m", "long", "tests/attacks"), "ODRADEK_ATTACK_PERCENT",
+    ),
     LongTest("compat", "all clients", 1, _module("compat"), quick_arguments=_ONE_SCENARIO),
     LongTest(
         "compat-apache", "all clients against Apache Kafka", 1,

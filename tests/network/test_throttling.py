@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.network.scripted import OTHER, PRODUCE, Scripted, frame
 
+from odradek.network.connection import PROGRESS_BYTES
+
 
 def test_the_response_leaves_at_once_and_the_next_request_waits():
     seen = []
@@ -91,4 +93,23 @@ def test_who_waits_is_not_idle_and_who_sent_half_a_request_is():
     scripted.loop.advance(1)
     assert [connection.count_sweep() for _ in range(2)] == [1, 2]
     scripted.receive(frame(b"half")[:7])
-    assert [connection.count_sweep() for _ in range(2)] == [1, 2]
+    assert [connection.count_sweep() for _ in range(2)] == [3, 4]
+
+
+def test_who_sends_a_request_byte_by_byte_is_idle_and_who_sends_a_large_one_is_not():
+    seen = []
+    scripted = Scripted(lambda connection, view: seen.append(len(view)))
+    connection = scripted.connection
+    request = frame(bytes(3 * PROGRESS_BYTES))
+    for position in range(5):
+        scripted.receive(request[position : position + 1])
+        assert connection.count_sweep() == position + 1
+    rest = request[5:]
+    for begin in range(0, len(rest) - PROGRESS_BYTES, PROGRESS_BYTES):
+        scripted.receive(rest[begin : begin + PROGRESS_BYTES])
+        assert connection.count_sweep() == 0
+    assert not seen
+    assert connection.count_sweep() == 1
+    scripted.receive(rest[len(rest) // PROGRESS_BYTES * PROGRESS_BYTES :])
+    assert seen == [len(request) - 4]
+    assert connection.sweeps == 0

@@ -288,6 +288,20 @@ class SocketNetwork:
         raise failure
 
 
+def host_address(host: str) -> str:
+    """Return the first address of a host, in the notation of `Address.host`. Do not call it often: a
+    name may have to be looked up.
+
+    Raises:
+        HostUnknown: the host name has no address.
+    """
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise HostUnknown(error.errno, error.strerror) from error
+    return _address((str(found[0][4][0]), 0)).host
+
+
 async def _resolve(host: str, port: int) -> Resolved:
     loop = asyncio.get_running_loop()
     try:  # a numeric address is resolved here; names are looked up on another thread

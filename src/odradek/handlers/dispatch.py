@@ -28,6 +28,7 @@ from odradek.network.peer import NULL_CLIENT_ID, Peer
 from odradek.network.responses import Part, Slot
 from odradek.telemetry.request_metrics import RequestMetrics
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
+from odradek.wire.large_requests import LARGE_BYTES, decode_large
 from odradek.wire.primitives import MalformedMessage, Message, skip_tagged_fields
 
 log = logging.getLogger("odradek.request")
@@ -313,7 +314,10 @@ class Dispatcher:
                         duration_us = (self._now_ns() - started) // 1000
                         entry.metrics.record(duration_us, len(frame), size)
                         return
-                request, end = entry.decoders[version](frame, position)
+                if len(frame) > LARGE_BYTES:
+                    request, end = decode_large(entry.decoders[version], frame, position)
+                else:
+                    request, end = entry.decoders[version](frame, position)
                 if end > len(frame):
                     raise MalformedMessage("truncated")
         except (MalformedMessage, struct.error, IndexError) as error:

@@ -36,6 +36,10 @@ OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """The responses to pipelined requests are collected up to this size, and then sent."""
 FRAME_BYTES_MIN: Final = 8
 """Size of the shortest request: the fixed part of request header version 0."""
+PROGRESS_BYTES: Final = 64 * 1024
+"""A client is active if it completes a request, or if it sends this many bytes between two checks for
+idle connections. Otherwise a client could keep a part of a request in memory for ever, with a byte
+now and then."""
 
 _length: Final = struct.Struct(">i").unpack_from
 
@@ -75,6 +79,7 @@ class Connection:
     """The connection of one client. Use it only on the event loop's thread."""
 
     __slots__ = (
+        "_bytes_at_sweep",
         "_input",
         "_is_muted",
         "_is_processing",
@@ -111,6 +116,8 @@ class Connection:
         """Bytes received."""
         self._sweeps = 0
         """Number of the server's checks for idle connections since this connection was active."""
+        self._bytes_at_sweep = 0
+        """`bytes_in` at the last check."""
         self._input: Input | None = None
         """None until bytes must be held for the first time. Most connections never hold bytes."""
         self._order = ResponseOrder()
@@ -153,7 +160,6 @@ class Connection:
             self.close()
             return
         self.bytes_in += received
-        self._sweeps = 0
         if held is not None and end < held.stop and view is held.memory:
             return  # the frame is still incomplete
         self._process(view, start, end)
@@ -179,6 +185,7 @@ class Connection:
                 self._is_stopped = True  # only Produce (key 0) may follow a deferred Produce
                 break
             position = stop
+            self._sweeps = 0
             dispatch(self, view[start:stop])
             if self._is_stopped:
                 break
@@ -213,7 +220,6 @@ class Connection:
             self.close()
         else:
             self.bytes_in += received
-            self._sweeps = 0
 
     def _continue(self) -> None:
         """If frames may be processed again, process the held bytes and continue to read."""
@@ -321,10 +327,15 @@ class Connection:
     def count_sweep(self) -> int:
         """Count a check for idle connections; return the number of checks since the last activity.
 
-        A client that waits for a response or is muted is not idle. A client that sent a part of a
-        request, or that does not read its response, is idle.
+        A client that waits for a response or is muted is not idle. A client that does not read its
+        response is idle, and so is a client that sends a request very slowly.
         """
-        self._sweeps = 0 if self._order.slots or self._is_muted else self._sweeps + 1
+        received = self.bytes_in - self._bytes_at_sweep
+        self._bytes_at_sweep = self.bytes_in
+        if self._order.slots or self._is_muted or received >= PROGRESS_BYTES:
+            self._sweeps = 0
+        else:
+            self._sweeps += 1
         return self._sweeps
 
     @property

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import nlargest
 
 from odradek.core.quota.connections import ConnectionRates
 from odradek.env.network import Transport
@@ -30,6 +31,8 @@ IDLE_SWEEPS = 8
 closed at most an eighth of the idle time too late."""
 ACCEPTS_PER_TURN = 64
 """Maximum number of connections that are accepted in one iteration of the event loop."""
+CLOSED_PER_TURN = 64
+"""Maximum number of idle connections that are closed in one iteration of the event loop."""
 ACCEPT_RETRY_SECONDS = 1.0
 HELD_MAX = 1000
 """Maximum number of rejected connections that are closed later. Others are closed at once."""
@@ -212,20 +215,29 @@ class Server:
         gate = self._gates.get(listener)
         owner: Owner = self if gate is None else gate(self, transport)
         self.connections[Connection(transport, listener, owner, self._loop)] = None
-        if len(self.connections) > self.limits.connections_max:
-            self._close_one()
+        self._close_excess()
 
-    def _close_one(self) -> None:
-        """Close the connection that was idle for the longest time, to make room for a broker."""
+    def _close_excess(self) -> None:
+        """If there are too many connections, close those that were idle for the longest time.
+
+        There can be too many if a broker has connected, or if the limit was lowered.
+        """
+        excess = len(self.connections) - self.limits.connections_max
+        if excess <= 0:
+            return
         protected = self.limits.protected_listener
-        others = [each for each in self.connections if each.peer.listener != protected]
-        if others:
-            max(others, key=lambda each: each.sweeps).close()
+        others = (each for each in self.connections if each.peer.listener != protected)
+        for each in nlargest(excess, others, key=lambda each: each.sweeps):
+            each.close()
 
     def use_limits(self, limits: Limits) -> None:
-        """Replace the limits. Open connections stay open."""
+        """Replace the limits, and close connections if there are more than max.connections.
+
+        Other limits concern new connections and requests, and the next check for idle connections.
+        """
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max
+        self._close_excess()
         self._resume()
 
     @property
@@ -272,11 +284,19 @@ class Server:
         self._sweep = self._loop.call_later(delay, self._sweep_idle)
 
     def _sweep_idle(self) -> None:
-        for connection in list(self.connections):
-            # One more check is needed: the first one may follow directly after the activity.
-            if connection.count_sweep() > IDLE_SWEEPS:
-                connection.close()
+        # One more check is needed: the first one may follow directly after the activity.
+        idle = [each for each in self.connections if each.count_sweep() > IDLE_SWEEPS]
+        self._close_idle(idle)
         self._schedule_sweep()
+
+    def _close_idle(self, idle: list[Connection]) -> None:
+        """Close idle connections, some of them in the next iterations of the event loop."""
+        for connection in idle[-CLOSED_PER_TURN:]:
+            if connection.sweeps > IDLE_SWEEPS:  # it may have become active meanwhile
+                connection.close()
+        del idle[-CLOSED_PER_TURN:]
+        if idle:
+            self._loop.call_soon(self._close_idle, idle)
 
     # -- the end ----------------------------------------------------------------------------
 

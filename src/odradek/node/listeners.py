@@ -15,7 +15,13 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.core.quota.connections import ConnectionRates
 from odradek.core.quota.meters import Windows
-from odradek.env.network import Network, SocketListener, StreamOptions
+from odradek.env.network import (
+    HostUnknown,
+    Network,
+    SocketListener,
+    StreamOptions,
+    host_address,
+)
 from odradek.env.tls_files import PEM, ClientAuth, ServerTls, TlsError
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.gate_context import GateContext
@@ -35,10 +41,21 @@ def limits_of(config: BrokerConfig) -> Limits:
         connections_by_listener=config.max_connections_by_listener,
         protected_listener=_protected_listener(config),
         connections_per_ip_max=config.max_connections_per_ip,
-        connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+        connections_per_ip_overrides=_by_address(config.max_connections_per_ip_overrides),
         idle_ms=config.connections_max_idle_ms,
         listen_backlog=config.socket_listen_backlog_size,
     )
+
+
+def _by_address(counts: Mapping[str, int]) -> Mapping[str, int]:
+    """Replace host names in max.connections.per.ip.overrides by addresses."""
+    found = {}
+    for host, count in counts.items():
+        try:
+            found[host_address(host)] = count
+        except HostUnknown as error:
+            log.error("max.connections.per.ip.overrides: %s: %s", host, error.strerror)
+    return found
 
 
 def _protected_listener(config: BrokerConfig) -> str:

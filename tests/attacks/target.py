@@ -1,0 +1,257 @@
+"""The node that is attacked, what it may use, and the clients that must not notice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+from compat.lab.broker import Broker
+from compat.lab.odradek_node import OdradekNode
+from compat.lab.toolchain import ROOT, free_port
+from tests.bad_input.target import create_topic
+from tests.tls.conftest import Authority
+
+USER, PASSWORD = "honest", "honest-secret"
+LISTENERS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SAMPLE_SECONDS = 0.05
+FILES_KEPT = 500
+"""File descriptors that this process and the node need for other things than connections."""
+GIVES_WAY = 10
+"""Attackers have a lower priority than the node and the honest clients: they represent other
+machines."""
+
+
+def raise_file_limit() -> int:
+    """Allow as many open files as possible; return how many connections an attack may open.
+
+    The node inherits the limit.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return 1 << 20 if hard == resource.RLIM_INFINITY else hard - FILES_KEPT
+
+
+def percentile_99(values: list[float]) -> float:
+    """The value that one of a hundred exceeds; 0 if there are none."""
+    return sorted(values)[len(values) * 99 // 100] if values else 0.0
+
+
+class Honest:
+    """The process of the honest clients."""
+
+    def __init__(self, directory: Path, places: Mapping[str, Mapping[str, str]]) -> None:
+        file = directory / "honest.json"
+        file.write_text(json.dumps(places), encoding="utf-8")
+        self.errors: list[str] = []
+        self.measured: list[tuple[float, str, float]] = []
+        self.counts: list[int] = []
+        """The records that were written and read, at the end."""
+        with (directory / "honest.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.attacks.honest", str(file)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
+            )  # fmt: skip
+        self._reader = threading.Thread(target=self._read, name="honest")
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            moment, what, value = line.rstrip("\n").split(" ", 2)
+            if what == "error":
+                self.errors.append(value)
+            elif what == "end":
+                self.counts = [int(each) for each in value.split()]
+            else:
+                self.measured.append((float(moment), what, float(value)))
+
+    def p99(self, begin: float, end: float) -> dict[str, float]:
+        """The 99th percentiles in milliseconds of what was measured between two times."""
+        found: dict[str, list[float]] = {"write": [], "read": [], "connect": []}
+        for moment, what, value in list(self.measured):
+            if begin <= moment < end:
+                found[what].append(value)
+        return {what: percentile_99(values) for what, values in found.items()}
+
+    def wait_for(self, count: int) -> None:
+        """Wait until the clients have done so many things more."""
+        wanted = len(self.measured) + count
+        while len(self.measured) < wanted:
+            assert self._process.poll() is None, "the honest clients have ended"
+            time.sleep(0.02)
+
+    def finish(self) -> None:
+        """End the clients after they have read everything."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+class Used(NamedTuple):
+    """What the node used during an attack."""
+
+    rss_bytes: int
+    """The growth of its resident memory, at most, with that of its child processes."""
+    calm: dict[str, float]
+    busy: dict[str, float]
+
+    def __str__(self) -> str:
+        spread = ", ".join(
+            f"{what} {self.calm[what]:.1f} -> {busy:.1f} ms" for what, busy in self.busy.items()
+        )
+        return f"memory grew by {self.rss_bytes >> 20} MB; p99 {spread}"
+
+
+class Victim:
+    """A node with all kinds of listeners."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        authority = Authority(directory)
+        self.authority_file = authority.certificate
+        key = authority.issue("/CN=server")
+        self.ports = {name: free_port() for name in LISTENERS}
+        listeners = [f"{name}://127.0.0.1:{port}" for name, port in self.ports.items()]
+        users = f'user_{USER}="{PASSWORD}"'
+        self.node: Broker = OdradekNode(
+            directory=directory / "node",
+            listeners=listeners,
+            settings={
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(key),
+                "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+                **{
+                    name: value
+                    for listener in ("sasl_plaintext", "sasl_ssl")
+                    for name, value in (
+                        (
+                            f"listener.name.{listener}.plain.sasl.jaas.config",
+                            f"{PLAIN_MODULE} required {users};",
+                        ),
+                        (
+                            f"listener.name.{listener}.scram-sha-256.sasl.jaas.config",
+                            f"{SCRAM_MODULE} required;",
+                        ),
+                    )
+                },
+                **(settings or {}),
+            },
+        )
+        self.honest: Honest | None = None
+        self._directory = directory
+
+    @property
+    def port(self) -> int:
+        """The port of the listener without TLS and SASL."""
+        return self.node.port
+
+    def start(self) -> None:
+        """Start the node and the honest clients, and wait until they work."""
+        self.node.start()
+        self.ports["PLAINTEXT"] = self.node.port
+        for name in ("plain", "secure"):
+            create_topic(self.port, f"honest-{name}", {})
+        places = {
+            "plain": {"bootstrap.servers": self.node.bootstrap},
+            "secure": {
+                "bootstrap.servers": f"127.0.0.1:{self.ports['SASL_SSL']}",
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": USER,
+                "sasl.password": PASSWORD,
+                "ssl.ca.location": str(self.authority_file),
+            },
+        }
+        self.honest = Honest(self._directory, places)
+        self.honest.wait_for(1000)
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + GIVES_WAY)
+
+    def rss_bytes(self) -> int:
+        """The resident memory of the node and of its child processes."""
+        total = 0
+        for process in (self.node.process, *self.node.process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += process.memory_info().rss
+        return total
+
+    def files(self) -> int:
+        """The number of open file descriptors of the node."""
+        return int(self.node.process.num_fds())
+
+    def check_log(self) -> None:
+        """Check that the node runs, and has reported no bug."""
+        assert self.node.alive(), self.node.last_words()
+        said = self.node.log.read_text(encoding="utf-8")
+        assert "Traceback" not in said, said[said.index("Traceback") - 500 :][:4000]
+
+    @contextlib.contextmanager
+    def attacked(self, growth_max_bytes: int) -> Iterator[list[Used]]:
+        """Watch the node while it is attacked, and check it after that.
+
+        The list gets what the node used. File descriptors must be closed after the attack.
+        """
+        honest = self.honest
+        assert honest is not None
+        calm_began = time.monotonic()
+        honest.wait_for(1000)
+        before = self.rss_bytes()
+        began = time.monotonic()
+        result: list[Used] = []
+        watch = _Watch(self)
+        try:
+            yield result
+        finally:
+            peak = watch.stop()
+        ended = time.monotonic()
+        used = Used(peak - before, honest.p99(calm_began, began), honest.p99(began, ended))
+        result.append(used)
+        self.check_log()
+        assert used.rss_bytes < growth_max_bytes, str(used)
+        honest.wait_for(200)
+        assert not honest.errors, honest.errors[:10]
+
+    def close(self) -> None:
+        """End the honest clients, which must have lost nothing, and the node."""
+        try:
+            if self.honest is not None:
+                self.honest.finish()
+                sent, received = self.honest.counts
+                assert sent == received
+                assert not self.honest.errors, self.honest.errors[:10]
+        finally:
+            self.node.close()
+
+
+class _Watch:
+    """Notes the highest resident memory of a node, in a thread."""
+
+    def __init__(self, victim: Victim) -> None:
+        self._victim = victim
+        self._peak = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch")
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(SAMPLE_SECONDS):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._peak = max(self._peak, self._victim.rss_bytes())
+
+    def stop(self) -> int:
+        self._stopping.set()
+        self._thread.join()
+        return self._peak

@@ -1,0 +1,51 @@
+"""A node is attacked, while honest clients work: they see no error, and the node stays small.
+
+Each attack is bounded in time and count, and uses only loopback. `make proofs ARGS=attacks` runs all
+at full size. The times of the honest clients before and during each attack are shown, not checked.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.attacks import connections, data, encrypted  # noqa: F401  they contain the attacks
+from tests.attacks.attack import ATTACKS, Attack
+from tests.attacks.target import Victim, raise_file_limit
+from tests.support.progress import report
+
+pytestmark = [pytest.mark.long, pytest.mark.cluster]
+
+PERCENT = int(os.environ.get("ODRADEK_ATTACK_PERCENT", "100"))
+FILES_MORE = 8
+"""The honest clients open and close connections all the time."""
+
+
+@pytest.fixture(scope="module")
+def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    made = Victim(tmp_path_factory.mktemp("victim"))
+    try:
+        made.start()
+    except BaseException:
+        made.node.close()
+        raise
+    yield made
+    made.close()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("one", ATTACKS, ids=lambda each: each.run.__name__)
+def test_honest_clients_do_not_notice(victim: Victim, one: Attack, figures: list[str]) -> None:
+    connections_max = raise_file_limit()
+    count = max(1, min(one.count * PERCENT // 100, connections_max))
+    with victim.attacked(one.growth_max_bytes) as used:
+        files = victim.files()
+        began = time.monotonic()
+        one.run(victim, count)
+        seconds = time.monotonic() - began
+    while victim.files() > files + FILES_MORE:  # files of topics that the attack created
+        time.sleep(0.05)
+    figures.append(f"{count} {one.name}, {seconds:.0f} s: {used[0]}")
+    report(ATTACKS.index(one) + 1, len(ATTACKS), "attacks")
