@@ -26,6 +26,10 @@ MEGABYTE = 1 << 20
 PATIENCE_SECONDS = 30.0
 PER_SOURCE = 5000
 """Connections from one source address."""
+BACKLOG = 25
+BACKLOG_SECONDS = 0.005
+"""A pause after so many connections. If the backlog of the listener (50) is full, a connection takes a
+second, also for honest clients. No server can avoid this."""
 _sources = itertools.count(1)
 _no_linger = struct.pack("ii", 1, 0)
 
@@ -79,6 +83,8 @@ def many(port: int, count: int) -> Iterator[list[socket.socket]]:
         for number in range(count):
             if number % PER_SOURCE == 0:
                 source = _source()
+            if number % BACKLOG == 0:
+                time.sleep(BACKLOG_SECONDS)
             connections.append(connect(port, source))
         yield connections
     finally:
