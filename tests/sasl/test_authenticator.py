@@ -32,6 +32,7 @@ class ByToken(PlainServer):
     """Authenticates by a token that expires at 5000 ms."""
 
     token_expires_ms = 5000
+    is_by_delegation_token = True
 
 
 def authenticator(lifetime_ms=0):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from odradek.broker.access_tokens import AccessTokens
 from odradek.broker.authorizer import Authorizer
 from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.client_telemetry import ClientTelemetry
@@ -47,6 +48,7 @@ class Broker:
     """The newest configuration. The object is replaced when a dynamic setting changes."""
     metadata: MetadataCache
     tokens: DelegationTokens
+    access_tokens: AccessTokens
     controller: ControllerChannel
     topic_creation: TopicCreation
     logs: LogManager

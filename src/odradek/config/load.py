@@ -13,6 +13,7 @@ from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.consistency import problems
 from odradek.config.definition import Setting, Status
 from odradek.config.layers import BrokerLayers
+from odradek.config.oauth import CALLBACK_HANDLER
 from odradek.config.properties import parse_properties
 from odradek.config.registry import broker_setting, broker_settings
 
@@ -162,6 +163,11 @@ def _review_status(name: str, setting: Setting, wrong: list[str], warnings: list
         and setting.name not in _PER_LISTENER
     ):
         warnings.append(f"{name} has no effect: this setting is not supported for single listeners")
+    elif setting.name == CALLBACK_HANDLER and not name.endswith(f".oauthbearer.{CALLBACK_HANDLER}"):
+        warnings.append(
+            f"{name} has no effect: only listener.name.<listener>.oauthbearer.{CALLBACK_HANDLER} is "
+            "supported"
+        )
     elif name == "sasl.jaas.config":
         warnings.append(
             f"{name} has no effect: name it listener.name.<listener>.<mechanism>.{name}"

@@ -13,13 +13,15 @@ from typing import NamedTuple
 from odradek.config.checks import ConfigurationError, Secret, Value
 from odradek.config.jaas import PLAIN_LOGIN_MODULE, parse_login_module
 from odradek.config.layers import BrokerLayers
+from odradek.config.oauth import CALLBACK_HANDLER, OAUTHBEARER, TokenSettings, token_settings
+from odradek.config.oauth import PER_LISTENER as OF_OAUTH
 from odradek.config.registry import broker_settings
 
 SASL_PROTOCOLS = frozenset(("SASL_PLAINTEXT", "SASL_SSL"))
 PLAIN = "PLAIN"
-MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 """The supported mechanisms."""
-PER_LISTENER = frozenset(
+PER_LISTENER = OF_OAUTH | frozenset(
     (
         "connections.max.reauth.ms",
         "sasl.enabled.mechanisms",
@@ -44,6 +46,8 @@ class SaslSettings(NamedTuple):
     """connections.max.reauth.ms by mechanism"""
     receive_bytes_max: int
     """sasl.server.max.receive.size"""
+    tokens: TokenSettings | None = None
+    """How the tokens of the mechanism OAUTHBEARER are validated; None without this mechanism."""
 
     def __repr__(self) -> str:
         return f"SaslSettings({', '.join(self.mechanisms)})"
@@ -53,7 +57,7 @@ def sasl_settings(layers: BrokerLayers, listener: str) -> SaslSettings:
     """Return the settings of a listener that uses SASL.
 
     Raises:
-        ConfigurationError: a mechanism is not supported, or PLAIN has no users.
+        ConfigurationError: a mechanism is not supported, or its settings are missing.
     """
     prefix = f"listener.name.{listener.lower()}."
     names = _find(layers, prefix + _MECHANISMS, _MECHANISMS)
@@ -72,7 +76,18 @@ def sasl_settings(layers: BrokerLayers, listener: str) -> SaslSettings:
         _passwords(layers, f"{prefix}plain.{_JAAS}") if PLAIN in names else {},
         {each: _lifetime_ms(layers, prefix, each) for each in names},
         size,
+        _tokens(layers, prefix, listener) if OAUTHBEARER in names else None,
     )
+
+
+def _tokens(layers: BrokerLayers, prefix: str, listener: str) -> TokenSettings:
+    of_mechanism = f"{prefix}{OAUTHBEARER.lower()}."
+
+    def find(name: str) -> Value:
+        others = () if name in (_JAAS, CALLBACK_HANDLER) else (prefix + name, name)
+        return _find(layers, of_mechanism + name, *others)
+
+    return token_settings(find, listener)
 
 
 def _passwords(layers: BrokerLayers, name: str) -> dict[str, str]:
@@ -105,4 +120,4 @@ def _find(layers: BrokerLayers, *names: str) -> Value:
 
 
 def _base(name: str) -> str:
-    return next(each for each in PER_LISTENER if name.endswith(each))
+    return next(each for each in PER_LISTENER if name == each or name.endswith(f".{each}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from odradek.broker.access_tokens import AccessTokens
 from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.config.broker_config import BrokerConfig
@@ -43,4 +44,9 @@ class GateContext(Protocol):
     @property
     def tokens(self) -> DelegationTokens:
         """The delegation tokens with which clients log in."""
+        ...
+
+    @property
+    def access_tokens(self) -> AccessTokens:
+        """Validates the tokens of OAUTHBEARER."""
         ...

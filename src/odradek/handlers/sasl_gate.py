@@ -27,6 +27,7 @@ from functools import partial
 from odradek.config.sasl import PLAIN, SaslSettings
 from odradek.core.sasl.authenticator import Authenticator, State, UnexpectedRequest
 from odradek.core.sasl.mechanism import MakeMechanism, Rejected
+from odradek.core.sasl.oauth_bearer import OAUTHBEARER, OAuthBearerServer
 from odradek.core.sasl.plain import PlainServer
 from odradek.core.sasl.scram import ScramServer
 from odradek.core.sasl.scram_keys import BY_NAME, ScramMechanism
@@ -222,7 +223,7 @@ class SaslGate:
                     error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=rejected.message
                 )
                 parts = _encoded(response, header)
-            _report(connection, rejected.message or "the mechanism may not be changed")
+            _report(connection, rejected.reason or "the mechanism may not be changed")
             self._fail(connection, parts)
             return
         self._note_user(connection)
@@ -236,7 +237,7 @@ class SaslGate:
         try:
             answer = self._authenticator.authenticate(token, now_ms)
         except Rejected as rejected:
-            _report(connection, rejected.message or "the mechanism may not be changed")
+            _report(connection, rejected.reason or "the mechanism may not be changed")
             self._fail(connection, [])
             return
         self._note_user(connection)
@@ -304,6 +305,9 @@ def _mechanism(context: GateContext, settings: SaslSettings, name: str) -> MakeM
     """Return the function that creates the server's side of a mechanism."""
     if name == PLAIN:
         return partial(PlainServer, settings.passwords)
+    if name == OAUTHBEARER:
+        assert settings.tokens is not None, "the mechanism is enabled"
+        return partial(OAuthBearerServer, partial(context.access_tokens.validate, settings.tokens))
     return partial(_scram, context, BY_NAME[name])
 
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from odradek.broker.access_tokens import AccessTokens
 from odradek.broker.authorizer import Authorizer
 from odradek.broker.broker import Broker
 from odradek.broker.client_quotas import QuotaManagers
@@ -59,6 +60,7 @@ class BrokerRole:
         network: Network,
         channels: Channels,
         endpoints: Sequence[BoundEndpoint],
+        access_tokens: AccessTokens,
         authorizer: Authorizer | None,
         on_loaded: Callable[[int], None],
         inject: Inject | None,
@@ -86,6 +88,7 @@ class BrokerRole:
             on_loaded,
         )
         cold_reads = ColdReads(storage.logs.storage, loop)
+        shares = _share_partitions(coordinators, replicas, metadata, dynamic, cold_reads, clock)
         self.broker = broker = Broker(
             node_id=config.node_id,
             cluster_id=cluster_id,
@@ -96,23 +99,21 @@ class BrokerRole:
             config=config,
             metadata=metadata.cache,
             tokens=metadata.tokens,
+            access_tokens=access_tokens,
             controller=channels.requests,
             logs=storage.logs,
             replicas=replicas,
             fetch_sessions=_fetch_sessions(config, random_bytes),
             cold_reads=cold_reads,
             **coordinators._asdict(),
-            share_partitions=_share_partitions(
-                coordinators, replicas, metadata, dynamic, cold_reads, clock
-            ),
+            share_partitions=shares,
             client_telemetry=ClientTelemetry(config.telemetry_max_bytes, random_bytes),
             supported_features=SUPPORTED_FEATURES,
             kraft_version=lambda: metadata.raft.settings.kraft_version,
             served_versions=served_versions(config),
             authorizer=authorizer,
         )
-        dispatcher = Dispatcher(broker_table(broker), clock, inject)
-        self.service = Service(config, dispatcher, endpoints, broker)
+        self.service = self._new_service(broker, endpoints, inject)
         self._install_publishers(coordinators, SettingsPublisher(broker, dynamic, topic_configs))
 
     def use_quotas(self, quotas: QuotaManagers) -> None:
@@ -133,6 +134,13 @@ class BrokerRole:
             supported_features=SUPPORTED_FEATURES,
             offline_directories=self._storage.offline_directory_ids,
         )
+
+    @staticmethod
+    def _new_service(
+        broker: Broker, endpoints: Sequence[BoundEndpoint], inject: Inject | None
+    ) -> Service:
+        dispatcher = Dispatcher(broker_table(broker), broker.clock, inject)
+        return Service(broker.config, dispatcher, endpoints, broker)
 
     @staticmethod
     def _new_moves(broker: Broker) -> DirectoryMoves:

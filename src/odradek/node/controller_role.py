@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from odradek.broker.access_tokens import AccessTokens
 from odradek.broker.authorizer import Authorizer
 from odradek.broker.client_quotas import QuotaManagers, charge_on_controller
 from odradek.broker.controller.controller import Controller
@@ -43,6 +44,7 @@ class _GateParts:
     random_bytes: RandomBytes
     metadata: MetadataCache
     tokens: DelegationTokens
+    access_tokens: AccessTokens
 
     def update_config(self, config: BrokerConfig) -> None:
         self.config = config
@@ -60,6 +62,7 @@ class ControllerRole:
         random_bytes: RandomBytes,
         metadata: NodeMetadata,
         network: Network,
+        access_tokens: AccessTokens,
         authorizer: Authorizer | None,
         quotas: QuotaManagers,
     ) -> None:
@@ -73,6 +76,7 @@ class ControllerRole:
             random_bytes,
             metadata.cache,
             metadata.tokens,
+            access_tokens,
         )
         self.service: Service | None = None
         self.elections = Elections()

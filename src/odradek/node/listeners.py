@@ -157,6 +157,7 @@ class Service:
     ) -> None:
         """`gate_context` is what the gates of listeners use whose clients must authenticate."""
         self._config = config
+        self._gate_context = gate_context
         self.dispatcher = dispatcher
         endpoints = list(endpoints)
         self.rates = ConnectionRates(
@@ -186,6 +187,8 @@ class Service:
         """Apply changed settings. Keys and certificates are read again."""
         self.server.use_limits(limits_of(config))
         self._use_rates(config)
+        if self._gate_context is not None:
+            self._gate_context.access_tokens.use(config)
         for endpoint in self.server.endpoints:
             tls, listener = _tls(config, endpoint.name), endpoint.listener
             if tls is None or not isinstance(listener, SocketListener):

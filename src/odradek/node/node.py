@@ -35,6 +35,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from odradek.broker.access_tokens import AccessTokens
 from odradek.broker.authorizer import Authorizer
 from odradek.broker.broker import Broker
 from odradek.broker.client_quotas import QuotaManagers
@@ -121,6 +122,7 @@ class Node:
         """Set when the node must stop because its metadata log or all log directories failed."""
         self._authorizer = Authorizer(config) if config.authorizer_class_name else None
         self._quotas = QuotaManagers(config, self._clock)
+        self._access_tokens: AccessTokens | None = None
         self._listeners: BoundListeners | None = None
         self._metadata: NodeMetadata | None = None
         self._controller: ControllerRole | None = None
@@ -134,7 +136,8 @@ class Node:
         """Start all parts. The node serves clients when this method returns.
 
         Raises:
-            DirectoryInUse, FormatError, ListenError: the message tells the user what to do.
+            ConfigurationError, DirectoryInUse, FormatError, ListenError: the message tells the user
+                what to do.
             JoinError: the controller of the cluster rejects the broker.
             LogDirectoryOffline, DamagedFile, QuorumError, MetadataError: the disk has failed, or
                 its files are corrupt or inconsistent.
@@ -154,10 +157,14 @@ class Node:
                 await self._controller.drain()
             if self._metadata is not None:
                 await self._metadata.close()
+            if self._access_tokens is not None:
+                self._access_tokens.close()
             await executor.close()
             raise
 
     async def _start(self, executor: Executor) -> None:
+        access_tokens = self._access_tokens = AccessTokens(executor, self._clock)
+        await access_tokens.start(self.config)
         topic_configs = TopicConfigs(self.config)
         self._to_brokers, self._to_controllers = peer_networks(
             self._network, lambda: topic_configs.config, self._random_bytes
@@ -178,7 +185,7 @@ class Node:
         except Exception:
             storage.release()  # unlock the directories, because this process may continue to run
             raise
-        metadata = await self._start_metadata(executor, listeners)
+        metadata = await self._start_metadata(executor, listeners, access_tokens)
         if self._authorizer is not None:
             metadata.loader.install(self._authorizer)
         metadata.loader.install(self._quotas)
@@ -189,7 +196,7 @@ class Node:
             return
         metadata.loader.install(topic_configs)
         await storage.load()
-        broker = self._make_broker(executor, metadata, topic_configs, listeners)
+        broker = self._make_broker(executor, metadata, topic_configs, listeners, access_tokens)
         await broker.register(listeners.advertised(self.config), self.config.broker_rack)
         broker.service.start()
         self._run_periodic_tasks()
@@ -209,7 +216,9 @@ class Node:
         self._listeners = BoundListeners(config, self._network)
         return self._listeners
 
-    async def _start_metadata(self, executor: Executor, listeners: BoundListeners) -> NodeMetadata:
+    async def _start_metadata(
+        self, executor: Executor, listeners: BoundListeners, access_tokens: AccessTokens
+    ) -> NodeMetadata:
         """Open the metadata log, join the quorum, and load the committed records."""
         directory_id = self.identity.directory_ids[self.config.metadata_log_dir]
         metadata = self._metadata = NodeMetadata(
@@ -234,6 +243,7 @@ class Node:
             random_bytes=self._random_bytes,
             metadata=metadata,
             network=self._to_controllers,
+            access_tokens=access_tokens,
             authorizer=self._authorizer,
             quotas=self._quotas,
         )
@@ -256,6 +266,7 @@ class Node:
         metadata: NodeMetadata,
         topic_configs: TopicConfigs,
         listeners: BoundListeners,
+        access_tokens: AccessTokens,
     ) -> BrokerRole:
         replicas = ReplicaManager(
             self.config.node_id, self._storage.logs, asyncio.get_running_loop()
@@ -274,6 +285,7 @@ class Node:
             network=self._to_brokers,
             channels=channels,
             endpoints=listeners.broker,
+            access_tokens=access_tokens,
             authorizer=self._authorizer,
             on_loaded=self._on_loaded,
             inject=self._inject,
@@ -367,6 +379,8 @@ class Node:
             self._metrics.close()
         if self._tick is not None:
             self._tick.cancel()
+        if self._access_tokens is not None:
+            self._access_tokens.close()
         if broker is not None:
             await broker.leave()
             await broker.drain()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from odradek.broker.controller.lifecycle import JoinError
 from odradek.config.broker_config import BrokerConfig
+from odradek.config.checks import ConfigurationError
 from odradek.core.metadata.errors import MetadataError
 from odradek.core.raft.machine import QuorumError
 from odradek.env.event_loop import MeasuredSelector, new_event_loop
@@ -28,8 +29,8 @@ class StartError(Exception):
 
 
 FAILURES = (
-    DamagedFile, DirectoryInUse, DiskFull, FormatError, JoinError, ListenError, LogDirectoryOffline,
-    MetadataError, QuorumError,
+    ConfigurationError, DamagedFile, DirectoryInUse, DiskFull, FormatError, JoinError, ListenError,
+    LogDirectoryOffline, MetadataError, QuorumError,
 )  # fmt: skip
 """Expected errors of a start. Any other exception is a bug in Odradek."""
 

@@ -1,17 +1,15 @@
 """OAuth bearer tokens over SASL."""
 
 SETTINGS = """
-[unsupported: the mechanism OAUTHBEARER is not supported]
+[honoured]
 sasl.oauthbearer.scope.claim.name  string  = scope  low
-    Claim of a token that has the scope.
+    Claim of a token that has the scope. Scopes have no effect.
 sasl.oauthbearer.sub.claim.name  string  = sub  low
-    Claim of a token that names the subject.
-sasl.oauthbearer.token.endpoint.url  string  medium
-    URL that tokens are fetched from.
+    Claim of a token that names the user.
 sasl.oauthbearer.jwks.endpoint.url  string  medium
-    URL of the keys that verify tokens.
+    URL of the keys that verify tokens: https, http, or file.
 sasl.oauthbearer.jwks.endpoint.refresh.ms  long  = 3600000  low
-    How often the keys that verify tokens are fetched again.
+    How often the keys that verify tokens are fetched again. A file is read again when it has changed.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms  long  = 100  low
     First pause before the fetch of these keys is retried.
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms  long  = 10000  low
@@ -19,15 +17,19 @@ sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms  long  = 10000  low
 sasl.oauthbearer.clock.skew.seconds  int  = 30  low
     Tolerated difference between clocks.
 sasl.oauthbearer.expected.audience  list  = ""  distinct  low
-    Audiences that a token may have.
+    Audiences that a token may have. If it is empty, tokens with an audience are not accepted.
 sasl.oauthbearer.expected.issuer  string  low
     The issuer that a token must have.
+sasl.oauthbearer.jwt.validator.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  medium
+    How tokens are checked. The only other supported value is `org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator`, with the same effect.
+
+[unsupported: connections to other nodes do not use the mechanism OAUTHBEARER]
+sasl.oauthbearer.token.endpoint.url  string  medium
+    URL that tokens are fetched from.
 sasl.oauthbearer.scope  string  medium
     Scope to request.
 sasl.oauthbearer.jwt.retriever.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever  medium
     Java class that fetches tokens.
-sasl.oauthbearer.jwt.validator.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  medium
-    Java class that checks tokens.
 sasl.oauthbearer.client.credentials.client.id  string  medium
     Client id for the client credentials grant.
 sasl.oauthbearer.client.credentials.client.secret  password  medium

@@ -65,7 +65,7 @@ security.providers  string  low
 connections.max.reauth.ms  long  = 0  medium
     How long a session is valid after SASL authentication. Then the client must authenticate again. 0 means without limit.
 sasl.enabled.mechanisms  list  = GSSAPI  distinct  medium  per-broker
-    SASL mechanisms that a listener offers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
+    SASL mechanisms that a listener offers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
 sasl.jaas.config  password  medium  per-broker
     Login module and its options, in Java's JAAS form. For a listener with PLAIN, `listener.name.<listener>.plain.sasl.jaas.config` has the users. For connections to other nodes, `listener.name.<listener>.<mechanism>.sasl.jaas.config` has the `username` and the `password` of this node.
 sasl.server.max.receive.size  int  = 524288  medium
@@ -79,11 +79,13 @@ sasl.mechanism.inter.broker.protocol  string  = GSSAPI  medium  per-broker
 principal.builder.class  class  = org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder  medium  per-broker
     Java class that creates the principal of a connection.
 
-[unsupported: the mechanisms are PLAIN and SCRAM, without Java classes]
+[honoured]
+sasl.server.callback.handler.class  class  medium
+    How the tokens of OAUTHBEARER are checked, as `listener.name.<listener>.oauthbearer.sasl.server.callback.handler.class`: with `org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler`, or without signatures with `org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler`. Other classes are not loaded.
+
+[unsupported: classes in Java are not loaded]
 sasl.client.callback.handler.class  class  medium
     Java class that handles SASL callbacks of the client side.
-sasl.server.callback.handler.class  class  medium
-    Java class that handles SASL callbacks of the server side.
 sasl.login.class  class  medium
     Java class that performs the login.
 sasl.login.callback.handler.class  class  medium

@@ -10,8 +10,8 @@ The tokens are in SaslAuthenticate requests. After version 0 of SaslHandshake th
 without a request around them (`are_tokens_raw`).
 
 If connections.max.reauth.ms is set, the session of a connection expires after this time. If the
-client is authenticated by a delegation token, the session expires at the latest when the token
-does. The client must re-authenticate before that (KIP-368), with the same mechanism and the same
+client is authenticated by a delegation token or an access token, the session expires at the latest
+when the token does. The client must re-authenticate before that (KIP-368), with the same mechanism and the same
 user. It may start a re-authentication at most once a second. The caller closes a connection whose
 session `is_expired`.
 
@@ -165,7 +165,8 @@ class Authenticator:
         try:
             answer = mechanism.evaluate(token)
         except Rejected as rejected:
-            raise Rejected(rejected.message or self._failure(mechanism.name)) from rejected
+            message = rejected.message or self._failure(mechanism.name)
+            raise Rejected(message, rejected.reason or message) from rejected
         if mechanism.user is None:
             self.state = State.AUTHENTICATE
             return Answer(answer, 0)
@@ -175,7 +176,7 @@ class Authenticator:
                 f"User.{self.user}: User.{mechanism.user}"
             )
         self.user, self._wanted = mechanism.user, mechanism.name
-        self.is_by_token = mechanism.token_expires_ms is not None
+        self.is_by_token = mechanism.is_by_delegation_token
         lifetime_ms = self._lifetime_ms(mechanism, now_ms)
         self.expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms
         self.state = State.COMPLETE

@@ -9,14 +9,20 @@ from typing import Protocol
 class Rejected(Exception):
     """The client is not authenticated.
 
-    The argument is a message for the client. Without an argument, the client gets a message that
-    does not show what is wrong, for example that the user does not exist.
+    The first argument is a message for the client. Without arguments, the client gets a message that
+    does not show what is wrong, for example that the user does not exist. The second argument is a
+    message for the server's log.
     """
 
     @property
     def message(self) -> str | None:
         """The message for the client; None if the client must not learn the cause."""
         return str(self.args[0]) if self.args else None
+
+    @property
+    def reason(self) -> str | None:
+        """The message for the log; None without a message."""
+        return str(self.args[-1]) if self.args else None
 
 
 class Mechanism(Protocol):
@@ -27,7 +33,10 @@ class Mechanism(Protocol):
     user: str | None
     """The name of the authenticated user; None until the authentication is complete."""
     token_expires_ms: int | None
-    """When the delegation token expires by which the user is authenticated; None without one."""
+    """When the delegation token or the access token expires by which the user is authenticated;
+    None without one."""
+    is_by_delegation_token: bool
+    """Whether the user is authenticated by a delegation token."""
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the server's token that follows the client's token.

@@ -65,6 +65,7 @@ class ScramServer:
         self.name = mechanism.name
         self.user: str | None = None
         self.token_expires_ms: int | None = None
+        self.is_by_delegation_token = False
         self._mechanism = mechanism
         self._find_credential = find_credential
         self._find_token = find_token
@@ -115,6 +116,7 @@ class ScramServer:
         if token is None:
             return None
         self._claimed_user, self.token_expires_ms = token.owner, token.expires_ms
+        self.is_by_delegation_token = True
         return token.credential
 
     def _finish(self, message: str, credential: ScramCredential) -> str:

@@ -1,0 +1,133 @@
+"""The settings of OAUTHBEARER of each listener."""
+
+import importlib.machinery
+import sys
+
+import pytest
+
+from odradek.config.checks import ConfigurationError
+from odradek.config.load import load
+from odradek.config.oauth import SignedTokenSettings, UnsecuredTokenSettings
+
+PACKAGE = "org.apache.kafka.common.security.oauthbearer."
+MODULE = f"{PACKAGE}OAuthBearerLoginModule"
+UNSECURED = f"{PACKAGE}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+OUT = "listener.name.out.oauthbearer.sasl."
+SETTINGS = {
+    "listeners": "PLAINTEXT://:9092,OUT://:9093",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.jwks.endpoint.url": "https://issuer:8443/keys?a=b",
+}
+
+
+def tokens(**changes):
+    config, warnings = load({}, {**SETTINGS, **changes})
+    assert warnings == ()
+    return config.sasl_by_listener["OUT"].tokens
+
+
+def test_defaults():
+    found = tokens()
+    assert isinstance(found, SignedTokenSettings)
+    assert (found.keys.url, found.keys.refresh_ms) == ("https://issuer:8443/keys?a=b", 3_600_000)
+    assert (found.keys.retry_backoff_ms, found.keys.retry_backoff_max_ms) == (100, 10_000)
+    assert (found.audiences, found.issuer, found.clock_skew_seconds) == (frozenset(), None, 30)
+    assert (found.scope_claim, found.subject_claim) == ("scope", "sub")
+
+
+def test_the_longest_prefix_applies():
+    name = "sasl.oauthbearer.expected.audience"
+    changes = {
+        name: "a",
+        f"listener.name.out.{name}": "b,c",
+        f"{OUT}server.callback.handler.class": f"{PACKAGE}OAuthBearerValidatorCallbackHandler",
+        f"{OUT}oauthbearer.expected.issuer": "me",
+        "sasl.oauthbearer.expected.issuer": "you",
+        f"{OUT}oauthbearer.sub.claim.name": "client",
+        f"{OUT}oauthbearer.clock.skew.seconds": "5",
+        f"{OUT}jaas.config": f'{MODULE} required ssl.truststore.location="ca.pem" '
+        'ssl.truststore.password="hush" ssl.truststore.type="PKCS12";',
+    }
+    found = tokens(**changes)
+    assert found.audiences == {"b", "c"}
+    assert (found.issuer, found.subject_claim, found.clock_skew_seconds) == ("me", "client", 5)
+    trust = found.keys.trust
+    assert (trust.file, trust.type, trust.password.value) == ("ca.pem", "PKCS12", "hush")
+    assert "hush" not in repr(found)
+    assert tokens(**{**changes, f"{OUT}{name.removeprefix('sasl.')}": "d"}).audiences == {"d"}
+
+
+def test_tokens_without_signatures_only_if_this_is_asked_for():
+    url = {"sasl.oauthbearer.jwks.endpoint.url": ""}
+    by_class = tokens(**{f"{OUT}server.callback.handler.class": UNSECURED})
+    assert by_class == UnsecuredTokenSettings("sub", "scope", (), 0)
+    jaas = (
+        f'{MODULE} required unsecuredLoginStringClaim_sub="x" unsecuredValidatorScopeClaimName=scp '
+        'unsecuredValidatorRequiredScope="a  b" unsecuredValidatorAllowableClockSkewMs=5 '
+        "unsecuredValidatorPrincipalClaimName=who;"
+    )
+    asked = tokens(**{f"{OUT}jaas.config": jaas, **url})
+    assert asked == UnsecuredTokenSettings("who", "scp", ("a", "b"), 5)
+    assert isinstance(tokens(**{f"{OUT}jaas.config": jaas}), SignedTokenSettings)
+    with pytest.raises(ConfigurationError, match="needs the keys of the issuer"):
+        tokens(**{f"{OUT}jaas.config": f"{MODULE} required;", **url})
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"sasl.oauthbearer.jwks.endpoint.url": ""}, "set listener.name.out.oauthbearer.sasl.oa"),
+        *(
+            ({"sasl.oauthbearer.jwks.endpoint.url": each}, "must be a URL")
+            for each in (
+                "ftp://x/",
+                "/keys",
+                "https://",
+                "file:",
+                "http://x:y/",
+                "https://me:pw@x/",
+            )
+        ),
+        ({"sasl.oauthbearer.jwks.endpoint.refresh.ms": "0"}, "must be at least 1"),
+        ({"sasl.oauthbearer.clock.skew.seconds": "-1"}, "must be at least 0"),
+        ({"sasl.oauthbearer.sub.claim.name": " "}, "name of a claim"),
+        ({"sasl.oauthbearer.jwt.validator.class": "my.Validator"}, "may only be"),
+        (
+            {f"{OUT}server.callback.handler.class": "my.Handler"},
+            "is my.Handler, but classes in Java",
+        ),
+        ({f"{OUT}jaas.config": "my.Module required;"}, "the login module must be"),
+        (
+            {f"{OUT}jaas.config": f"{MODULE} required unsecuredValidatorAllowableClockSkewMs=x;"}
+            | {f"{OUT}server.callback.handler.class": UNSECURED},
+            "must be a number",
+        ),
+        ({f"{OUT}jaas.config": f"{MODULE} required ssl.truststore.type=JKS;"}, "PEM or PKCS12"),
+    ],
+)
+def test_settings_that_cannot_be_used(changes, problem):
+    with pytest.raises(ConfigurationError, match=problem):
+        tokens(**changes)
+
+
+def test_without_the_packages_the_node_says_what_to_install(monkeypatch):
+    finder = importlib.machinery.PathFinder.find_spec
+
+    def find(name, path=None, target=None):
+        return None if name == "joserfc" else finder(name, path, target)
+
+    for name in [each for each in sys.modules if each.partition(".")[0] == "joserfc"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(importlib.machinery.PathFinder, "find_spec", find)
+    with pytest.raises(ConfigurationError, match=r"pip install 'odradek\[secure\]'"):
+        tokens()
+    assert tokens(**{f"{OUT}server.callback.handler.class": UNSECURED}) is not None
+
+
+def test_classes_for_other_mechanisms_have_no_effect():
+    names = ("sasl.server", "listener.name.out.plain.sasl.server", "listener.name.out.sasl.server")
+    changes = {f"{each}.callback.handler.class": "my.Handler" for each in names}
+    warnings = load({}, {**SETTINGS, **changes}).warnings
+    assert [each.partition(" ")[0] for each in warnings] == list(changes)
+    assert all("has no effect: only listener.name." in each for each in warnings)
