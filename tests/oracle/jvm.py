@@ -73,6 +73,20 @@ def quotas(commands: list[tuple[str, ...]]) -> list[str]:
     return run.stdout.splitlines()
 
 
+def tokens(commands: list[tuple[str, ...]]) -> list[str]:
+    """Return the answers of Apache Kafka's server side of OAUTHBEARER (see Tokens.java).
+
+    Raises:
+        Missing: Java or Maven is not installed.
+    """
+    command = _command("Tokens.java", [kafka_jars()[0].parent / "*"])
+    text = "".join("\t".join(words) + "\n" for words in commands)
+    run = subprocess.run(
+        command, input=text, check=True, capture_output=True, text=True, timeout=120
+    )
+    return run.stdout.splitlines()
+
+
 def _command(program: str, class_path: list[Path]) -> list[str | Path]:
     """Return the command that compiles and runs a program in this directory."""
     require("javac")

@@ -270,6 +270,7 @@ def test_a_start_without_the_issuer(file, caplog):
     with issuer.Endpoint() as late:
         late.documents["/keys"] = (503, "later")
         with Broker(settings=settings(file, f"{late.url}/keys")) as broker:
+            assert "listener OPEN accepts access tokens without signatures" in caplog.text
             assert "keys are not read: " in caplog.text.replace(f"of {late.url}/keys are", "are")
             (port,) = (each.port for each in broker.node.server.endpoints if each.name == "WEB")
             with Client(port) as client:

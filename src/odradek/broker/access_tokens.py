@@ -50,6 +50,8 @@ class AccessTokens:
         self._executor = executor
         self._clock = clock
         self._sources: dict[KeyLocation, _Keys] = {}
+        self._warned: set[str] = set()
+        """The listeners that accept tokens without signatures."""
 
     async def start(self, config: BrokerConfig) -> None:
         """Fetch the keys that the listeners need for the first time.
@@ -63,6 +65,14 @@ class AccessTokens:
 
     def use(self, config: BrokerConfig) -> None:
         """Apply changed settings: fetch the keys that the listeners need, and no others."""
+        for name, each in config.sasl_by_listener.items():
+            if isinstance(each.tokens, UnsecuredTokenSettings) and name not in self._warned:
+                self._warned.add(name)
+                log.warning(
+                    "listener %s accepts access tokens without signatures: everybody can be any "
+                    "user",
+                    name,
+                )
         wanted = {
             each.tokens.keys
             for each in config.sasl_by_listener.values()

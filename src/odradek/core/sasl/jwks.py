@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from odradek.core.sasl.tokens import Claims, InvalidToken, text_claim
+from odradek.core.sasl.tokens import Claims, InvalidToken, decode_base64url, text_claim
 
 if TYPE_CHECKING:
     from joserfc.jwk import Key
@@ -133,7 +133,7 @@ def _may_verify(operations: object) -> bool:
 
 
 def parse_keys(text: bytes) -> KeySet:
-    """Parse a JSON Web Key Set. Keys that cannot be used are kept, but verify nothing.
+    """Parse a JSON Web Key Set. Keys that are malformed or of an unknown type are left out.
 
     This imports joserfc and cryptography, which takes some time.
 
@@ -149,29 +149,35 @@ def parse_keys(text: bytes) -> KeySet:
         raise MalformedKeys("it has no list of keys")
     if len(keys) > KEYS_MAX:
         raise MalformedKeys(f"it has {len(keys)} keys; at most {KEYS_MAX} are allowed")
-    return KeySet(VerificationKey(each, _imported(each)) for each in keys if isinstance(each, dict))
+    parsed = (_parsed(each) for each in keys if isinstance(each, dict))
+    return KeySet(each for each in parsed if each is not None)
 
 
-def _imported(facts: Claims) -> Key | None:
-    """Return the key; None if it cannot be used."""
+def _parsed(facts: Claims) -> VerificationKey | None:
+    """Return the key; None if it is malformed. A key that is too short verifies nothing."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from joserfc.errors import JoseError
-    from joserfc.jwk import RSAKey, import_key
+    from joserfc.jwk import import_key
 
     kind = facts.get("kty")
     if not isinstance(kind, str) or kind not in _PARAMETERS:
         return None
-    values = {name: facts.get(name) for name in _PARAMETERS[kind]}
-    if not all(isinstance(each, str) for each in values.values()):
-        return None
-    if kind == "RSA" and len(str(values["n"])) * 6 < RSA_BITS_MIN:
-        return None
-    parameters: dict[str, str | list[str]] = {name: str(value) for name, value in values.items()}
-    parameters["kty"] = kind
+    parameters: dict[str, str | list[str]] = {"kty": kind}
+    for name in _PARAMETERS[kind]:
+        value = facts.get(name)
+        if not isinstance(value, str):
+            return None
+        parameters[name] = value
+    if kind == "RSA" and _bits(str(parameters["n"])) < RSA_BITS_MIN:
+        return VerificationKey(facts, None)
     try:
-        key = import_key(parameters)
+        return VerificationKey(facts, import_key(parameters))
     except (JoseError, ValueError, UnsupportedAlgorithm, KeyError):
         return None
-    if isinstance(key, RSAKey) and key.raw_value.key_size < RSA_BITS_MIN:
-        return None
-    return key
+
+
+def _bits(modulus: str) -> int:
+    try:
+        return int.from_bytes(decode_base64url(modulus, "modulus"), "big").bit_length()
+    except InvalidToken:
+        return 0
