@@ -11,10 +11,13 @@ from odradek.cli.arguments import parse_pairs
 from odradek.cli.node_options import load_node, node_options, read_settings
 from odradek.cli.output import warn
 from odradek.cli.values import now_ms
+from odradek.core.metadata.releases import LEVEL_NAMES
+from odradek.core.metadata.versions import LEVEL_MAX, METADATA_VERSION
 from odradek.env.file_system import OsFileSystem
 from odradek.env.randomness import system_random_bytes
 from odradek.model import uuids
 from odradek.node.add_scram import parse_credential
+from odradek.node.feature_levels import choose_levels
 from odradek.node.format import FormatError, Formatter
 from odradek.node.initial_controllers import parse_initial_controllers
 
@@ -69,6 +72,22 @@ DEFAULT_LISTENER = "CONTROLLER"
     metavar="CREDENTIAL",
     help="A SCRAM credential: MECHANISM=[name=USER,password=PASSWORD]. Repeat it for several users.",
 )
+@click.option(
+    "--release-version",
+    "-r",
+    "release",
+    metavar="RELEASE",
+    help="A release of Apache Kafka, such as 4.1 or 3.7-IV4, with whose feature levels the cluster "
+    f"begins. By default {LEVEL_NAMES[LEVEL_MAX]}.",
+)
+@click.option(
+    "--feature",
+    "-f",
+    "features",
+    multiple=True,
+    metavar="NAME=LEVEL",
+    help="The level of a feature, such as group.version=1. Repeat it for several features.",
+)
 def format_command(
     data: str | None,
     file: Path | None,
@@ -80,6 +99,8 @@ def format_command(
     joins: bool,
     scram: tuple[str, ...],
     ignore_formatted: bool,
+    release: str | None,
+    features: tuple[str, ...],
 ) -> None:
     """Prepare the log directories of a new node.
 
@@ -92,6 +113,7 @@ def format_command(
       odradek format --config server.properties -t MkU3OEVBNTcwNTJENDM2Qg
       odradek format --config new.properties -t MkU3OEVBNTcwNTJENDM2Qg -N
       odradek format --data data -S 'SCRAM-SHA-256=[name=alice,password=secret]'
+      odradek format --config server.properties -r 4.1 -f share.version=1
     """
     if node_id is not None:
         overrides = (*overrides, f"node.id={node_id}")
@@ -112,8 +134,9 @@ def format_command(
             raise click.UsageError(f"--initial-controllers: {error}") from error
     try:
         credentials = [parse_credential(each, system_random_bytes) for each in scram]
+        levels = choose_levels(release, features, is_dynamic=not config.quorum_voters)
         formatter = Formatter(
-            config, OsFileSystem(), system_random_bytes, now_ms(), credentials=credentials
+            config, OsFileSystem(), system_random_bytes, now_ms(), levels, credentials
         )
         known = formatter.read()
         if known is not None and ignore_formatted:
@@ -124,6 +147,8 @@ def format_command(
         raise click.ClickException(str(error)) from error
     for path, directory_id in identity.directory_ids.items():
         click.echo(f"Formatted {path} (directory {uuids.to_text(directory_id)})")
+    metadata_level = levels[METADATA_VERSION]
+    click.echo(f"Features of {LEVEL_NAMES[metadata_level]} (metadata.version {metadata_level})")
     click.echo(f"Cluster {identity.cluster_id}, node {identity.node_id}")
 
 

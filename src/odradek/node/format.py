@@ -34,16 +34,12 @@ from odradek.config.checks import ConfigurationError
 from odradek.config.properties import parse_properties
 from odradek.core.metadata.errors import MetadataFormatError
 from odradek.core.metadata.record import decode_record, encode_record
+from odradek.core.metadata.releases import default_levels
 from odradek.core.metadata.versions import (
-    ELIGIBLE_LEADER_REPLICAS_VERSION,
-    GROUP_VERSION,
     KRAFT_VERSION,
-    LEVEL_MAX,
+    LEVEL_SCRAM,
     METADATA_VERSION,
-    SHARE_VERSION,
-    STREAMS_VERSION,
     SUPPORTED_FEATURES,
-    TRANSACTION_VERSION,
 )
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from odradek.env.file_system import FileSystem, ensure_directory, read_file, replace_file
@@ -57,14 +53,7 @@ from odradek.wire.primitives import Message
 BOOTSTRAP = "bootstrap.checkpoint"
 VERSION = "1"
 
-DEFAULT_LEVELS: Mapping[str, int] = {
-    METADATA_VERSION: LEVEL_MAX,
-    ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
-    GROUP_VERSION: 1,
-    SHARE_VERSION: 1,
-    STREAMS_VERSION: 1,
-    TRANSACTION_VERSION: 2,
-}
+DEFAULT_LEVELS: Mapping[str, int] = default_levels()
 """Feature levels of a new cluster, as in Apache Kafka 4.3."""
 
 FALLBACK_ENDPOINT = VoterEndpoint("CONTROLLER", "localhost", 9093)
@@ -104,12 +93,19 @@ class Formatter:
         """`levels` are the feature levels of a new cluster, by feature name.
 
         `credentials` are the records of its first SCRAM credentials.
+
+        Raises:
+            FormatError: the level of metadata.version has no SCRAM credentials.
         """
         self._config = config
         self._file_system = file_system
         self._random_bytes = random_bytes
         self._now_ms = now_ms
         self._levels = {name: level for name, level in levels.items() if name != KRAFT_VERSION}
+        if credentials and self._levels[METADATA_VERSION] < LEVEL_SCRAM:
+            raise FormatError(
+                f"SCRAM credentials need {METADATA_VERSION} {LEVEL_SCRAM} (3.5-IV2) or higher"
+            )
         self._kraft_version = levels.get(KRAFT_VERSION, 0 if config.quorum_voters else 1)
         self._credentials = credentials
         self._paths = list(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
