@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,7 @@ from odradek.wire.generated.delete_records_request import (
 from odradek.wire.generated.delete_records_response import DeleteRecordsResponse
 from odradek.wire.generated.metadata_request import MetadataRequest, MetadataRequestTopic
 from odradek.wire.generated.metadata_response import MetadataResponse
+from odradek.wire.generated.share_fetch_request import ShareFetchRequest
 
 SETTINGS = {
     "group.share.assignment.interval.ms": "0",
@@ -232,6 +234,29 @@ def test_a_lost_connection_releases_the_records(broker: Broker, client: WireClie
         first = produced(client, 1)
         assert lost.acquired(max_wait_ms=30_000) == [(first, first, 1)]
     assert member.acquired(max_wait_ms=30_000) == [(first, first, 2)]
+
+
+def test_a_group_whose_last_member_is_lost_while_it_waits_needs_no_memory(
+    broker: Broker, client: WireClient
+) -> None:
+    partitions = broker.node.broker.share_partitions
+    with WireClient(int(broker.bootstrap_servers.rpartition(":")[2])) as short:
+        member = joined(short, "waiting")
+        waiting = ShareFetchRequest(
+            group_id="waiting",
+            member_id="first",
+            share_session_epoch=member.epoch,
+            max_wait_ms=3_600_000,
+            min_bytes=1,
+            max_records=1,
+            batch_size=1,
+        )
+        short.send(short.frame("ShareFetch", 2, waiting))
+    while partitions.sessions.group_size("waiting"):
+        time.sleep(0.005)
+    for _ in range(5):  # the request that waited ends within two iterations of the event loop
+        client.metadata()
+    assert "waiting" not in partitions.settings._known
 
 
 def test_records_that_are_deleted_are_skipped(client: WireClient) -> None:

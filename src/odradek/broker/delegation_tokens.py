@@ -65,11 +65,6 @@ class DelegationTokens:
     def load(self, image: MetadataImage) -> None:
         """See `Publisher`."""
         self._tokens = image.delegation_tokens
-        self._credentials = {
-            token_id: known
-            for token_id, known in self._credentials.items()
-            if token_id in self._tokens
-        }
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `Publisher`."""

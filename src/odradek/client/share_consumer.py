@@ -284,10 +284,12 @@ class ShareConsumer:
             BrokerError: the lock has ended before (INVALID_RECORD_STATE).
             ClientError: see `commit`.
         """
-        for record in records:
-            self._acknowledge_explicitly(record, AcknowledgeType.RENEW)
         renewed = {_key(record) for record in records}
-        for topic, partition, types, error in self.commit(timeout_ms):
+        with self._lock:  # the thread must not get the results
+            for record in records:
+                self._acknowledge_explicitly(record, AcknowledgeType.RENEW)
+            results = self.commit(timeout_ms)
+        for topic, partition, types, error in results:
             if error is not None and any((topic, partition, o) in renewed for o in types):
                 raise error
 

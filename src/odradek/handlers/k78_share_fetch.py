@@ -76,6 +76,8 @@ async def _handle(
     is_final = request.share_session_epoch == FINAL_EPOCH
     wanted = [] if is_final else _rotated(list(session.partitions), request.share_session_epoch)
     errors = PartitionErrors(broker, context, [*wanted, *acknowledgements])
+    # Not after the fetch has waited: if the group has no members then, its settings are dropped.
+    lock_duration_ms = broker.share_partitions.settings.of(key.group_id).record_lock_duration_ms
     acknowledging = Acknowledging(
         broker, key, acknowledgements, errors, context.api_version, is_renew=request.is_renew_ack
     )
@@ -92,9 +94,7 @@ async def _handle(
     if is_final:
         broker.share_partitions.close_session(key)
     response = _respond(broker, context, told)
-    response.acquisition_lock_timeout_ms = broker.share_partitions.settings.of(
-        key.group_id
-    ).record_lock_duration_ms
+    response.acquisition_lock_timeout_ms = lock_duration_ms
     warm = broker.cold_reads.warm(response)
     return await warm if isinstance(warm, asyncio.Future) else warm
 

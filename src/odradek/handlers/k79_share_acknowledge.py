@@ -59,13 +59,11 @@ async def _handle(
     acknowledging = Acknowledging(
         broker, key, acknowledgements, errors, context.api_version, is_renew=request.is_renew_ack
     )
+    lock_duration_ms = broker.share_partitions.settings.of(key.group_id).record_lock_duration_ms
     results = await acknowledging.results()
     if request.share_session_epoch == FINAL_EPOCH:
         broker.share_partitions.close_session(key)
-    settings = broker.share_partitions.settings.of(key.group_id)
-    response = ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=settings.record_lock_duration_ms
-    )
+    response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_duration_ms)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     nodes: dict[int, NodeEndpoint] = {}
     for partition, outcome in results.items():
