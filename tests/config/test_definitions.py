@@ -91,7 +91,12 @@ COMPUTED = {
 
 def test_every_honoured_setting_reaches_a_view() -> None:
     reached = {name.replace("_", ".") for name in BrokerConfig.__annotations__}
-    topics = {synonym.name for each in topic_settings().values() for synonym in each.synonyms}
+    defaults = {
+        synonym.name
+        for settings in (topic_settings(), group_settings())
+        for each in settings.values()
+        for synonym in each.synonyms
+    }
     elsewhere = {
         "broker.id",
         "log.dir",
@@ -108,7 +113,7 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         *("ssl.keystore.password", "ssl.truststore.password"),
         *oauth.PER_LISTENER,
     }
-    assert set(honoured(broker_settings())) <= reached | topics | elsewhere
+    assert set(honoured(broker_settings())) <= reached | defaults | elsewhere
     topic_names = {name.replace("_", ".") for name in TopicConfig.__annotations__}
     assert set(honoured(topic_settings())) <= topic_names | {
         "internal.segment.bytes",

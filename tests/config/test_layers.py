@@ -79,6 +79,18 @@ def test_topic_config() -> None:
     assert make().topic_config({"internal.segment.bytes": "100"}).segment_bytes == 100
 
 
+def test_a_group_without_own_settings_has_those_of_the_broker() -> None:
+    config = make(
+        group_share_heartbeat_interval_ms="6000", group_streams_assignment_interval_ms="7"
+    )
+    group = config.group_config({})
+    names = ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms")
+    for name in (f"{kind}_{each}" for kind in ("consumer", "share", "streams") for each in names):
+        broker_name = f"group.{name.replace('_', '.')}"
+        assert getattr(group, name) == config.layers.value(broker_name), name
+    assert (group.share_heartbeat_interval_ms, group.streams_assignment_interval_ms) == (6000, 7)
+
+
 def test_group_values_are_brought_inside_the_brokers_bounds() -> None:
     config = make()
     assert config.group_config({}).consumer_session_timeout_ms == 45_000

@@ -132,26 +132,20 @@ class BrokerConfig(View):
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
     offsets_commit_timeout_ms: int
-    group_consumer_session_timeout_ms: int
     group_consumer_min_session_timeout_ms: int
     group_consumer_max_session_timeout_ms: int
-    group_consumer_heartbeat_interval_ms: int
     group_consumer_min_heartbeat_interval_ms: int
     group_consumer_max_heartbeat_interval_ms: int
     group_consumer_max_size: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_migration_policy: str
     group_consumer_regex_refresh_interval_ms: int
-    group_consumer_assignment_interval_ms: int
     group_consumer_min_assignment_interval_ms: int
     group_consumer_max_assignment_interval_ms: int
-    group_share_session_timeout_ms: int
     group_share_min_session_timeout_ms: int
     group_share_max_session_timeout_ms: int
-    group_share_heartbeat_interval_ms: int
     group_share_min_heartbeat_interval_ms: int
     group_share_max_heartbeat_interval_ms: int
-    group_share_assignment_interval_ms: int
     group_share_min_assignment_interval_ms: int
     group_share_max_assignment_interval_ms: int
     group_share_max_size: int
@@ -166,17 +160,12 @@ class BrokerConfig(View):
     group_share_min_partition_max_record_locks: int
     group_share_max_partition_max_record_locks: int
     group_share_initialize_retry_interval_ms: int
-    group_streams_session_timeout_ms: int
     group_streams_min_session_timeout_ms: int
     group_streams_max_session_timeout_ms: int
-    group_streams_heartbeat_interval_ms: int
     group_streams_min_heartbeat_interval_ms: int
     group_streams_max_heartbeat_interval_ms: int
-    group_streams_assignment_interval_ms: int
     group_streams_min_assignment_interval_ms: int
     group_streams_max_assignment_interval_ms: int
-    group_streams_initial_rebalance_delay_ms: int
-    group_streams_num_standby_replicas: int
     group_streams_max_standby_replicas: int
     group_streams_max_size: int
 

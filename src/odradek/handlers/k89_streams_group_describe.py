@@ -10,21 +10,16 @@ from collections.abc import Iterator
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.handlers.authorization import (
-    GROUP,
-    TOPIC,
-    AclOperation,
-    authorized_operations,
-    denied,
-)
+from odradek.handlers.group_descriptions import described, visible
 from odradek.handlers.handler import Handler
 from odradek.handlers.streams_groups import check_enabled
-from odradek.model.errors import ErrorCode
 from odradek.wire.generated.streams_group_describe_request import StreamsGroupDescribeRequest
 from odradek.wire.generated.streams_group_describe_response import (
     DescribedGroup,
     StreamsGroupDescribeResponse,
 )
+
+HIDDEN = "The client may not describe all topics of the group's topology."
 
 
 async def handle(
@@ -32,39 +27,17 @@ async def handle(
 ) -> StreamsGroupDescribeResponse:
     """Describe the groups."""
     check_enabled(broker)
-    refused = denied(broker, context, AclOperation.DESCRIBE, GROUP, request.group_ids)
-    allowed = [each for each in request.group_ids if each not in refused]
-    groups = await broker.groups.describe_streams_groups(allowed)
-    if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = authorized_operations(
-                    broker, context, GROUP, group.group_id
-                )
-    failed = [
-        DescribedGroup(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for each in request.group_ids
-        if each in refused
-    ]
-    return StreamsGroupDescribeResponse(groups=[*failed, *_visible(broker, context, groups)])
-
-
-def _visible(
-    broker: Broker, context: RequestContext, groups: list[DescribedGroup]
-) -> list[DescribedGroup]:
-    """Replace the groups with topics that the client may not see by an error."""
-    names = {name for group in groups for name in _topics(group)}
-    hidden = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
-    return [
-        group
-        if hidden.isdisjoint(_topics(group))
-        else DescribedGroup(
-            group_id=group.group_id,
-            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            error_message="The client may not describe all topics of the group's topology.",
-        )
-        for group in groups
-    ]
+    groups = await described(
+        broker,
+        context,
+        request.group_ids,
+        broker.groups.describe_streams_groups,
+        DescribedGroup,
+        with_operations=request.include_authorized_operations,
+    )
+    return StreamsGroupDescribeResponse(
+        groups=visible(broker, context, groups, _topics, DescribedGroup, HIDDEN)
+    )
 
 
 def _topics(group: DescribedGroup) -> Iterator[str]:

@@ -1,12 +1,7 @@
 """Sends ISR changes to the controller (Kafka's `DefaultAlterPartitionManager`).
 
-One AlterPartition request is in flight at a time. It has all changes that were submitted since the
-last request, at most `CHANGES_MAX`. A partition has at most one change that was not sent: a newer
-change replaces it.
-
-If the whole request fails, or if a partition has an error, the next request waits for
-`RETRY_SECONDS`. A change without a result is sent again: the leader's machine decides when it is
-obsolete, and ignores the results of obsolete changes.
+See `controller_reports`. A change without a result is sent again: the leader's machine decides when
+it is obsolete, and ignores the results of obsolete changes.
 """
 
 from __future__ import annotations
@@ -17,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from odradek.broker.controller.channel import ControllerChannel
+from odradek.broker.replication.controller_reports import ControllerReports
 from odradek.broker.replication.leading import AlteredPartition, OnAltered
 from odradek.core.replica.effects import IsrChange
 from odradek.model.errors import ApiError
@@ -42,7 +38,7 @@ class _Item(NamedTuple):
     done: OnAltered
 
 
-class AlterPartitionSender:
+class AlterPartitionSender(ControllerReports[_Key, _Item]):
     """Sends AlterPartition requests. Use it only on the event loop's thread."""
 
     def __init__(
@@ -52,34 +48,14 @@ class AlterPartitionSender:
         broker_epoch: Callable[[], int],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
+        super().__init__(loop, CHANGES_MAX, RETRY_SECONDS)
         self._channel = channel
         self._node_id = node_id
         self._broker_epoch = broker_epoch
-        self._loop = loop
-        self._items: dict[_Key, _Item] = {}
-        """The changes without a result, including those in flight."""
-        self._task: asyncio.Task[None] | None = None
 
     def submit(self, topic_id: bytes, index: int, change: IsrChange, done: OnAltered) -> None:
         """Send a change soon; call `done` with the result."""
-        self._items[topic_id, index] = _Item(change, done)
-        if self._task is None:
-            self._task = self._loop.create_task(self._run())
-
-    def close(self) -> None:
-        """Stop sending."""
-        self._items.clear()
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _run(self) -> None:
-        try:
-            while self._items:
-                sent = dict(list(self._items.items())[:CHANGES_MAX])
-                if not await self._send(sent):
-                    await asyncio.sleep(RETRY_SECONDS)
-        finally:
-            self._task = None
+        self._put((topic_id, index), _Item(change, done))
 
     async def _send(self, sent: dict[_Key, _Item]) -> bool:
         """Send changes and pass on their results. Return whether all were made."""

@@ -5,9 +5,7 @@ must know it: if the directory fails later, the controller removes the replica f
 elects another leader. The replica manager reports each replica whose directory differs from the one
 in the metadata (Kafka's `AssignmentsManager`).
 
-One AssignReplicasToDirs request is in flight at a time. It has all replicas that were reported
-since the last request, at most `REPLICAS_MAX`. If the request fails, it is repeated after
-`RETRY_SECONDS`.
+See `controller_reports`. Nothing is sent before the broker is registered.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import logging
 from collections.abc import Callable
 
 from odradek.broker.controller.channel import ControllerChannel
+from odradek.broker.replication.controller_reports import ControllerReports
 from odradek.core.replica.effects import ReplicaKey
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.assign_replicas_to_dirs_request import (
@@ -42,7 +41,7 @@ _OUTDATED = frozenset(
 """The controller's metadata are newer: the replica is not on this broker any more."""
 
 
-class DirectoryAssignments:
+class DirectoryAssignments(ControllerReports[ReplicaKey, bytes]):
     """Sends AssignReplicasToDirs requests. Use it only on the event loop's thread."""
 
     def __init__(
@@ -52,43 +51,20 @@ class DirectoryAssignments:
         broker_epoch: Callable[[], int],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`broker_epoch` returns -1 until the broker is registered. Nothing is sent before."""
+        """`broker_epoch` returns -1 until the broker is registered."""
+        super().__init__(loop, REPLICAS_MAX, RETRY_SECONDS)
         self._channel = channel
         self._node_id = node_id
         self._broker_epoch = broker_epoch
-        self._loop = loop
-        self._directories: dict[ReplicaKey, bytes] = {}
-        """The replicas that the controller has not confirmed, with their directories."""
-        self._task: asyncio.Task[None] | None = None
-        self._is_closed = False
 
     def report(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
         """Report the directory of a replica soon."""
-        if self._is_closed:
-            return
-        self._directories[ReplicaKey(topic_id, index)] = directory_id
-        if self._task is None:
-            self._task = self._loop.create_task(self._run())
-
-    def close(self) -> None:
-        """Stop sending."""
-        self._is_closed = True
-        self._directories.clear()
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _run(self) -> None:
-        try:
-            await asyncio.sleep(0)  # the other replicas of the same metadata change
-            while self._directories:
-                sent = dict(list(self._directories.items())[:REPLICAS_MAX])
-                if self._broker_epoch() < 0 or not await self._send(sent):
-                    await asyncio.sleep(RETRY_SECONDS)
-        finally:
-            self._task = None
+        self._put(ReplicaKey(topic_id, index), directory_id)
 
     async def _send(self, sent: dict[ReplicaKey, bytes]) -> bool:
         """Send directories. Return whether the controller has processed all of them."""
+        if self._broker_epoch() < 0:
+            return False
         try:
             response: AssignReplicasToDirsResponse = await self._channel.submit(
                 None, self._request(sent)
@@ -112,8 +88,8 @@ class DirectoryAssignments:
                     replica = ReplicaKey(topic.topic_id, each.partition_index)
                     if each.error_code and each.error_code not in _OUTDATED:
                         all_done = False
-                    elif self._directories.get(replica) == directory.id:
-                        del self._directories[replica]
+                    elif self._items.get(replica) == directory.id:
+                        del self._items[replica]
         return all_done
 
     def _request(self, sent: dict[ReplicaKey, bytes]) -> AssignReplicasToDirsRequest:

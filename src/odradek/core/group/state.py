@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from odradek.config.broker_config import BrokerConfig
+from odradek.config.group_config import GroupConfig
 from odradek.core.coordinator.clock import Clock
 from odradek.core.coordinator.journal import Journal
 from odradek.core.coordinator.machine import Effects
@@ -12,6 +13,7 @@ from odradek.core.coordinator.timers import TimerTable
 from odradek.core.group.group import Group, GroupType
 from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.model import uuids
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 
 Note = Callable[[str, str], None]
@@ -26,8 +28,8 @@ class GroupState:
     """The groups of one partition, and the dependencies of the state machine."""
 
     __slots__ = (
-        "clock", "config", "effects", "groups", "image", "journal", "note", "random_bytes",
-        "rebalances", "timers",
+        "_group_defaults", "clock", "config", "effects", "groups", "image", "journal", "note",
+        "random_bytes", "rebalances", "timers",
     )  # fmt: skip
 
     def __init__(
@@ -38,6 +40,8 @@ class GroupState:
         note: Note = no_note,
     ) -> None:
         self.config = config
+        self._group_defaults: GroupConfig | None = None
+        """The settings of groups without own settings, once they are needed."""
         self.clock = clock
         self.random_bytes = random_bytes
         self.note = note
@@ -52,6 +56,7 @@ class GroupState:
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed settings."""
         self.config = config
+        self._group_defaults = None
 
     def update_image(self, image: MetadataImage) -> None:
         """Set the newest metadata image."""
@@ -67,6 +72,15 @@ class GroupState:
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
+
+    def settings(self, group_id: str) -> GroupConfig:
+        """Return the settings of a group. The broker's settings are the defaults."""
+        overrides = self.image.configs.of(ResourceType.GROUP, group_id)
+        if overrides:
+            return self.config.group_config(overrides)
+        if self._group_defaults is None:
+            self._group_defaults = self.config.group_config({})
+        return self._group_defaults
 
     def make_member_id(self, prefix: str) -> str:
         """Return a new member id: `prefix`, a dash and a random UUID."""

@@ -11,7 +11,6 @@ from odradek.core.group.consumer.decider import Decider
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.joining import check_epoch
 from odradek.core.group.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember, HeldPartitions
-from odradek.core.group.consumer.settings import heartbeat_interval_ms
 from odradek.core.group.group import Requester
 from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH
 from odradek.model import uuids
@@ -54,10 +53,11 @@ class Heartbeat(Decider):
             group, after, target, change.has_subscription_changed, request.topic_partitions, log
         )
         self._expect_heartbeats(group, member_id)
+        settings = self._state.settings(group.group_id)
         response = ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=after.member_epoch,
-            heartbeat_interval_ms=heartbeat_interval_ms(self._state, group.group_id),
+            heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
         )
         if _is_full(request) or after.assigned != before.assigned:
             response.assignment = _assignment(after.assigned)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from odradek.core.group.modern.assignment import JOIN_EPOCH, Assignment
+from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH, Assignment
 from odradek.wire.generated.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,
     TopicPartitions,
@@ -121,6 +121,15 @@ class ConsumerMember(NamedTuple):
             state=MemberState.of(value.state),
             assigned=_held(value.assigned_partitions, value.member_epoch),
             pending_revocation=_held(value.partitions_pending_revocation, value.member_epoch),
+        )
+
+    def without_assignment(self) -> ConsumerMember:
+        """Return the member after the replay of the tombstone of its current assignment."""
+        return self._replace(
+            member_epoch=LEAVE_EPOCH,
+            previous_member_epoch=LEAVE_EPOCH,
+            assigned={},
+            pending_revocation={},
         )
 
 

@@ -14,7 +14,6 @@ from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.leaving import Leaving
 from odradek.core.group.consumer.member import ConsumerMember, MemberState
 from odradek.core.group.consumer.reconcile import Owned, Reconciliation
-from odradek.core.group.consumer.settings import session_timeout_ms
 from odradek.core.group.consumer.targets import Target
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
@@ -80,7 +79,7 @@ class Progress:
         default is the group's setting.
         """
         if timeout_ms is None:
-            timeout_ms = session_timeout_ms(self._state, group_id)
+            timeout_ms = self._state.settings(group_id).consumer_session_timeout_ms
         self._state.timers.schedule(
             keys.session(group_id, member_id),
             timeout_ms,

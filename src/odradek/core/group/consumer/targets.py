@@ -14,7 +14,6 @@ from odradek.core.group.consumer.assignors import (
 )
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.member import ConsumerMember
-from odradek.core.group.consumer.settings import assignment_interval_ms
 from odradek.core.group.java_order import java_hash_order, timeline_order
 from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
 from odradek.core.group.modern.topics import Topics
@@ -69,14 +68,8 @@ class Targets:
         return group_epoch, targets.get(after.member_id, NO_ASSIGNMENT)
 
     def _is_time(self, group: ConsumerGroup) -> bool:
-        """Return whether a new target may be computed.
-
-        The first target is computed immediately. Later targets are computed once per interval.
-        """
-        interval_ms = assignment_interval_ms(self._state, group.group_id)
-        if group.assignment_timestamp_ms == 0 or interval_ms == 0:
-            return True
-        return self._state.clock.now_ms() >= group.assignment_timestamp_ms + interval_ms
+        interval_ms = self._state.settings(group.group_id).consumer_assignment_interval_ms
+        return group.is_assignment_due(self._state.clock.now_ms(), interval_ms)
 
     def _specs(self, group: ConsumerGroup, after: ConsumerMember) -> dict[str, MemberSpec]:
         """Return all members, including `after`, in the order of Apache Kafka."""

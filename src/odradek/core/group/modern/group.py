@@ -90,8 +90,25 @@ class EpochGroup(Group, Generic[EpochMemberT, TargetT]):
         return member
 
     @abstractmethod
+    def update_member(self, member: EpochMemberT) -> None:
+        """Add or replace a member."""
+
+    @abstractmethod
+    def remove_member(self, member_id: str) -> None:
+        """Remove a member."""
+
+    @abstractmethod
     def uses_any(self, topics: AbstractSet[str]) -> bool:
         """Return whether the group's assignment depends on one of the topics."""
+
+    def is_assignment_due(self, now_ms: int, interval_ms: int) -> bool:
+        """Return whether a new target may be computed.
+
+        The first target is computed immediately. Later targets are computed once per interval.
+        """
+        if self.assignment_timestamp_ms == 0 or interval_ms == 0:
+            return True
+        return now_ms >= self.assignment_timestamp_ms + interval_ms
 
     # -- metadata -------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from odradek.core.group.share import records
 from odradek.core.group.share.group import ShareGroup, session_key
 from odradek.core.group.share.initialization import Initialization
 from odradek.core.group.share.member import ShareMember
-from odradek.core.group.share.settings import heartbeat_interval_ms, session_timeout_ms
 from odradek.core.group.share.state_partitions import merged
 from odradek.core.group.share.targets import ShareTargets, Target
 from odradek.core.group.state import GroupState
@@ -84,7 +83,7 @@ class ShareHeartbeat:
         response = ShareGroupHeartbeatResponse(
             member_id=after.member_id,
             member_epoch=after.member_epoch,
-            heartbeat_interval_ms=heartbeat_interval_ms(self._state, group.group_id),
+            heartbeat_interval_ms=self._state.settings(group.group_id).share_heartbeat_interval_ms,
         )
         is_full = request.member_epoch == JOIN_EPOCH or request.subscribed_topic_names is not None
         if is_full or after.assigned != before.assigned:
@@ -234,7 +233,7 @@ class ShareHeartbeat:
         """Start or restart the session timeout of a member."""
         self._state.timers.schedule(
             session_key(group_id, member_id),
-            session_timeout_ms(self._state, group_id),
+            self._state.settings(group_id).share_session_timeout_ms,
             self.dismiss,
             group_id,
             member_id,

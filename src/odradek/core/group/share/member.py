@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from odradek.core.group.modern.assignment import (
     JOIN_EPOCH,
+    LEAVE_EPOCH,
     NO_ASSIGNMENT,
     Assignment,
     ordered_set,
@@ -67,4 +68,10 @@ class ShareMember(NamedTuple):
             previous_member_epoch=value.previous_member_epoch,
             state=value.state,
             assigned=assignment_of(value.assigned_partitions),
+        )
+
+    def without_assignment(self) -> ShareMember:
+        """Return the member after the replay of the tombstone of its current assignment."""
+        return self._replace(
+            member_epoch=LEAVE_EPOCH, previous_member_epoch=LEAVE_EPOCH, assigned=NO_ASSIGNMENT
         )

@@ -21,7 +21,6 @@ from odradek.core.group.share import records
 from odradek.core.group.share.assignor import NAME, GroupSpec, MemberSpec, assign
 from odradek.core.group.share.group import ShareGroup
 from odradek.core.group.share.member import ShareMember
-from odradek.core.group.share.settings import assignment_interval_ms
 from odradek.core.group.state import GroupState
 
 Target = tuple[int, Assignment]
@@ -73,14 +72,8 @@ class ShareTargets:
         return group_epoch, targets.get(after.member_id, NO_ASSIGNMENT)
 
     def _is_time(self, group: ShareGroup) -> bool:
-        """Return whether a new target may be computed.
-
-        The first target is computed immediately. Later targets are computed once per interval.
-        """
-        interval_ms = assignment_interval_ms(self._state, group.group_id)
-        if group.assignment_timestamp_ms == 0 or interval_ms == 0:
-            return True
-        return self._state.clock.now_ms() >= group.assignment_timestamp_ms + interval_ms
+        interval_ms = self._state.settings(group.group_id).share_assignment_interval_ms
+        return group.is_assignment_due(self._state.clock.now_ms(), interval_ms)
 
     def _specs(
         self, group: ShareGroup, after: ShareMember, names: Sequence[str] | None

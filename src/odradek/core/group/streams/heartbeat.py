@@ -18,11 +18,6 @@ from odradek.core.group.streams.endpoints import partitions_by_endpoint
 from odradek.core.group.streams.group import NEVER_VALIDATED, StreamsGroup
 from odradek.core.group.streams.member import Endpoint, MemberState, StreamsMember
 from odradek.core.group.streams.reconcile import Reconciliation
-from odradek.core.group.streams.settings import (
-    heartbeat_interval_ms,
-    session_timeout_ms,
-    standby_replicas,
-)
 from odradek.core.group.streams.targets import STANDBY_REPLICAS, StreamsTargets, Target
 from odradek.core.group.streams.tasks import Tasks, contained, task_set
 from odradek.core.group.streams.topology import Topology, topology_value
@@ -86,7 +81,8 @@ class StreamsHeartbeat:
         if configured.is_ready:
             validated_epoch = topology.epoch
             _check_tasks(request, configured)
-        configs = {STANDBY_REPLICAS: str(standby_replicas(self._state, group.group_id))}
+        settings = self._state.settings(group.group_id)
+        configs = {STANDBY_REPLICAS: str(settings.streams_num_standby_replicas)}
         group_epoch = group.group_epoch
         if (
             has_changed
@@ -216,7 +212,9 @@ class StreamsHeartbeat:
         response = StreamsGroupHeartbeatResponse(
             member_id=after.member_id,
             member_epoch=after.member_epoch,
-            heartbeat_interval_ms=heartbeat_interval_ms(self._state, group.group_id),
+            heartbeat_interval_ms=self._state.settings(
+                group.group_id
+            ).streams_heartbeat_interval_ms,
         )
         if request.member_epoch == JOIN_EPOCH or after.assigned != before.assigned:
             response.active_tasks = _task_ids(after.assigned.active)
@@ -269,7 +267,7 @@ class StreamsHeartbeat:
         """Start or restart the session timeout of a member."""
         self._state.timers.schedule(
             keys.session(group_id, member_id),
-            session_timeout_ms(self._state, group_id),
+            self._state.settings(group_id).streams_session_timeout_ms,
             self.dismiss,
             group_id,
             member_id,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from odradek.core.group.modern.assignment import JOIN_EPOCH
+from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH
 from odradek.core.group.streams.tasks import NONE_HELD, HeldTasks, MemberTasks, task_set
 from odradek.wire.generated.streams_group_current_member_assignment_value import (
     StreamsGroupCurrentMemberAssignmentValue,
@@ -121,6 +121,15 @@ class StreamsMember(NamedTuple):
                 task_set(value.standby_tasks_pending_revocation),
                 task_set(value.warmup_tasks_pending_revocation),
             ),
+        )
+
+    def without_assignment(self) -> StreamsMember:
+        """Return the member after the replay of the tombstone of its current assignment."""
+        return self._replace(
+            member_epoch=LEAVE_EPOCH,
+            previous_member_epoch=LEAVE_EPOCH,
+            assigned=NONE_HELD,
+            pending_revocation=NONE_HELD,
         )
 
 

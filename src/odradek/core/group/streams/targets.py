@@ -14,7 +14,6 @@ from odradek.core.group.streams.assignor import NAME, MemberSpec, SubtopologySpe
 from odradek.core.group.streams.configuration import ConfiguredTopology
 from odradek.core.group.streams.group import StreamsGroup
 from odradek.core.group.streams.member import StreamsMember
-from odradek.core.group.streams.settings import assignment_interval_ms, initial_rebalance_delay_ms
 from odradek.core.group.streams.tasks import EMPTY, Tasks
 
 STANDBY_REPLICAS: Final = "num.standby.replicas"
@@ -45,7 +44,7 @@ class StreamsTargets:
     def begin_delay(self, group_id: str) -> None:
         """Start the initial rebalance delay, unless it is running. The group has no members."""
         key = keys.initial_delay(group_id)
-        delay_ms = initial_rebalance_delay_ms(self._state, group_id)
+        delay_ms = self._state.settings(group_id).streams_initial_rebalance_delay_ms
         if delay_ms > 0 and key not in self._state.timers:
             self._state.timers.schedule(key, delay_ms, self.end_delay, group_id)
 
@@ -112,10 +111,8 @@ class StreamsTargets:
         return Target(group_epoch, EMPTY if after is None else targets[after.member_id])
 
     def _is_time(self, group: StreamsGroup) -> bool:
-        interval_ms = assignment_interval_ms(self._state, group.group_id)
-        if group.assignment_timestamp_ms == 0 or interval_ms == 0:
-            return True
-        return self._state.clock.now_ms() >= group.assignment_timestamp_ms + interval_ms
+        interval_ms = self._state.settings(group.group_id).streams_assignment_interval_ms
+        return group.is_assignment_due(self._state.clock.now_ms(), interval_ms)
 
     def _specs(self, group: StreamsGroup, after: StreamsMember | None) -> dict[str, MemberSpec]:
         """Return all members, including `after`, in the order of Apache Kafka."""
