@@ -147,3 +147,13 @@ def test_a_newer_change_replaces_one_that_was_not_sent_and_follows_one_in_flight
         assert names(request) == [(ONE, 0, 6)]
 
     run(scenario)
+
+
+def test_nothing_is_sent_after_the_end() -> None:
+    async def scenario(sender, channel, done, told) -> None:
+        sender.close()
+        sender.submit(ONE, 0, change(), done)
+        await asyncio.sleep(0.01)
+        assert channel.requests.empty()
+
+    run(scenario)

@@ -70,6 +70,22 @@ def group_argument(**attributes: Any) -> Callable[[Any], Any]:
     return click.argument(name, metavar=metavar, shell_complete=complete_groups, **attributes)
 
 
+def partitions_option(default: str) -> Callable[[Any], Any]:
+    """Return the decorator of the option --topic, for `select_partitions`.
+
+    `default` says what is selected without the option.
+    """
+    return click.option(
+        "--topic",
+        "-t",
+        "topics",
+        multiple=True,
+        metavar="TOPIC[:0,2-4]",
+        shell_complete=complete_topics,
+        help=f"Topic or partitions; repeatable.  [default: {default}]",
+    )
+
+
 def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
     """Parse `name=value` words into a dictionary.
 

@@ -18,6 +18,12 @@ from odradek.cli.options import cluster_options, connected
 from odradek.cli.output import note
 from odradek.cli.positions import resolve_position
 from odradek.cli.reading import AssignedSource, GroupSource, Source, reset_time
+from odradek.cli.record_options import (
+    format_options,
+    headers_option,
+    keys_option,
+    offsets_option,
+)
 from odradek.cli.rendering import Renderer, TextColumns, make_renderer
 from odradek.cli.values import POSITION, POSITION_HELP, Position
 from odradek.client.cluster import Cluster
@@ -59,21 +65,10 @@ _END = Position("latest")
     default="read_uncommitted",
     show_default=True,
 )
-@click.option(
-    "--format",
-    "-F",
-    "form",
-    metavar="FORMAT",
-    default="text",
-    show_default=True,
-    help=r"text, json, or a template: '{offset}: {key}\t{value}\n'.",
-)
-@click.option(
-    "--json", "form", flag_value="json", help="Print one JSON object per line, as --format json."
-)
-@click.option("--keys", "-k", is_flag=True, help="Print keys too.")
-@click.option("--headers", "-H", is_flag=True, help="Print headers too.")
-@click.option("--offsets", "-o", is_flag=True, help="Print topic, partition and offset too.")
+@format_options
+@keys_option
+@headers_option
+@offsets_option
 @click.option("--timestamps", "-t", is_flag=True, help="Print times too.")
 @click.option(
     "--separator",

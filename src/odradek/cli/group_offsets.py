@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from odradek.cli.arguments import complete_topics, group_argument, select_partitions
+from odradek.cli.arguments import group_argument, partitions_option, select_partitions
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
@@ -33,15 +33,7 @@ Offsets = dict[TopicPartition, int]
 
 @click.command("reset-offsets")
 @group_argument()
-@click.option(
-    "--topic",
-    "-t",
-    "topics",
-    multiple=True,
-    metavar="TOPIC[:0,2-4]",
-    shell_complete=complete_topics,
-    help="Topic or partitions; repeatable. By default all with committed offsets.",
-)
+@partitions_option("all with committed offsets")
 @click.option(
     "--to", "target", type=POSITION, metavar="POSITION", help=f"Reset to {POSITION_HELP}."
 )

@@ -9,6 +9,7 @@ import click
 from odradek.cli.arguments import complete_topics, group_argument
 from odradek.cli.options import cluster_options, connected
 from odradek.cli.output import note
+from odradek.cli.record_options import headers_option, keys_option
 from odradek.cli.rendering import TextColumns, make_renderer
 from odradek.client.admin.share_groups import describe_share_groups, describe_start_offsets
 from odradek.client.cluster import Cluster
@@ -42,8 +43,8 @@ _POLL_MS = 500
     help="Print at most N records of each partition.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-@click.option("--keys", "-k", is_flag=True, help="Print keys too.")
-@click.option("--headers", "-H", is_flag=True, help="Print headers too.")
+@keys_option
+@headers_option
 @click.option("--timestamps", "-T", is_flag=True, help="Print times too.")
 @cluster_options
 def peek(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from odradek.cli.arguments import complete_topics, group_argument, select_partitions
+from odradek.cli.arguments import group_argument, partitions_option, select_partitions
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, end_with_errors, note, number, print_json, print_table
 from odradek.cli.positions import resolve_position
@@ -20,15 +20,7 @@ from odradek.model.topic_partition import TopicPartition
 
 @click.command()
 @group_argument()
-@click.option(
-    "--topic",
-    "-t",
-    "topics",
-    multiple=True,
-    metavar="TOPIC[:0,2-4]",
-    shell_complete=complete_topics,
-    help="Topic or partitions; repeatable.  [default: all in which the group has offsets]",
-)
+@partitions_option("all in which the group has offsets")
 @click.option(
     "--to",
     "target",

@@ -14,6 +14,7 @@ import click
 from odradek.cli.arguments import complete_topics, group_argument
 from odradek.cli.options import cluster_options, connected
 from odradek.cli.output import note, plural, warn
+from odradek.cli.record_options import format_options, keys_option, offsets_option
 from odradek.cli.rendering import Renderer, TextColumns, make_renderer
 from odradek.cli.values import DURATION
 from odradek.client.admin.configs import Change, Resource, alter_configs
@@ -72,20 +73,9 @@ _NOT_RUN = {126: "cannot be executed", 127: "is not found"}
     metavar="N",
     help="Acquire up to N records at a time.  [default: 1 with --run, otherwise 500]",
 )
-@click.option(
-    "--format",
-    "-F",
-    "form",
-    metavar="FORMAT",
-    default="text",
-    show_default=True,
-    help=r"text, json, or a template: '{offset}: {key}\t{value}\n'.",
-)
-@click.option(
-    "--json", "form", flag_value="json", help="Print one JSON object per line, as --format json."
-)
-@click.option("--keys", "-k", is_flag=True, help="Print keys too.")
-@click.option("--offsets", "-o", is_flag=True, help="Print topic, partition and offset too.")
+@format_options
+@keys_option
+@offsets_option
 @cluster_options
 def work(
     group_id: str,
