@@ -26,7 +26,7 @@ from odradek.core.share.acknowledgement import AcknowledgementBatch, Change
 from odradek.core.share.acquisition import Aborted, FetchedBatch, Request
 from odradek.core.share.in_flight import InFlightState
 from odradek.core.share.partition import SharePartition
-from odradek.core.share.states import RecordState, ShareSettings, StateBatch
+from odradek.core.share.states import RecordState, ShareSettings, StateBatch, combined
 from odradek.model.errors import ApiError
 from odradek.records.batch import RECORD_BATCH_HEADER
 from odradek.records.control import end_of_transaction_batch
@@ -250,7 +250,7 @@ class History:
     def _time(self) -> None:
         passed = self._draw.choice((1, 100, 400, 999, 1000))
         self._now += passed
-        batches = self._machine.expire(self._now)
+        batches = combined(self._machine.expire(self._now).batches)
         if batches:
             self._machine.advance()
         self._record(_offsets(batches), "time", passed)

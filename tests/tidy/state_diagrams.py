@@ -215,8 +215,8 @@ MACHINES = (
             "Acquired": "A member has acquired the record, until it acknowledges it or the lock "
             "expires.",
             "Acknowledged": "A member has accepted the record.",
-            "Archiving": "The record will be archived. Not used: in Apache Kafka it is the state "
-            "of a record that is copied to a dead letter queue (KIP-1191).",
+            "Archiving": "As Archived, but the record is not written to the dead letter queue of "
+            "the group yet (KIP-1191). The state is used only if there is such a queue.",
             "Archived": "A member has rejected the record, or it was delivered too often, or it "
             "must not be delivered (for example, its transaction was aborted).",
         },

@@ -53,7 +53,8 @@ class TopicCreation:
         room = IN_FLIGHT_MAX - len(self._in_flight)
         new = [name for name in dict.fromkeys(names) if name not in self._in_flight][:room]
         if new:
-            task = asyncio.get_running_loop().create_task(self._create(new, client))
+            topics = [self._topic(name) for name in new]
+            task = asyncio.get_running_loop().create_task(self._create(topics, client))
             self._in_flight.update(dict.fromkeys(new, task))
 
     def begin_internal(
@@ -117,10 +118,17 @@ class TopicCreation:
         if task is not None:
             await asyncio.wait((task,), timeout=timeout_ms / 1000)
 
-    async def _create(self, names: list[str], client: RequestContext | None) -> None:
-        request = CreateTopicsRequest(
-            topics=[self._topic(name) for name in names], timeout_ms=TIMEOUT_MS
-        )
+    async def create_as(self, topic: CreatableTopic, timeout_ms: int) -> None:
+        """Create a topic with these settings. See `create`."""
+        task = self._in_flight.get(topic.name)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._create([topic], None))
+            self._in_flight[topic.name] = task
+        await asyncio.wait((task,), timeout=timeout_ms / 1000)
+
+    async def _create(self, topics: list[CreatableTopic], client: RequestContext | None) -> None:
+        names = [each.name for each in topics]
+        request = CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
         context = None if client is None else _creation_by(client)
         try:
             response = await self._controller.submit(context, request)

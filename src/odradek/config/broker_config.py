@@ -150,6 +150,8 @@ class BrokerConfig(View):
     group_share_max_assignment_interval_ms: int
     group_share_max_size: int
     group_share_max_share_sessions: int
+    errors_deadletterqueue_topic_name_prefix: str
+    errors_deadletterqueue_auto_create_topics_enable: bool
     group_share_delivery_count_limit: int
     group_share_min_delivery_count_limit: int
     group_share_max_delivery_count_limit: int

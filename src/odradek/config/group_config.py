@@ -35,6 +35,8 @@ class GroupConfig(View):
     share_auto_offset_reset: str
     share_isolation_level: str
     share_renew_acknowledge_enable: bool
+    errors_deadletterqueue_topic_name: str
+    errors_deadletterqueue_copy_record_enable: bool
     streams_session_timeout_ms: int
     streams_heartbeat_interval_ms: int
     streams_assignment_interval_ms: int
@@ -75,6 +77,8 @@ def group_bounds(name: str) -> tuple[str | None, str | None]:
 
 _UNBOUNDED = frozenset(
     (
+        "errors.deadletterqueue.copy.record.enable",
+        "errors.deadletterqueue.topic.name",
         "share.auto.offset.reset",
         "share.isolation.level",
         "share.renew.acknowledge.enable",

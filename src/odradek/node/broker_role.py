@@ -17,7 +17,9 @@ from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.replication.directory_moves import DirectoryMoves
+from odradek.broker.share.dead_letters import DeadLetterWriter
 from odradek.broker.share.manager import SharePartitionManager
+from odradek.broker.share.originals import Originals
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
@@ -88,7 +90,19 @@ class BrokerRole:
             on_loaded,
         )
         cold_reads = ColdReads(storage.logs.storage, loop)
-        shares = _share_partitions(coordinators, replicas, metadata, dynamic, cold_reads, clock)
+        dead_letters = DeadLetterWriter(
+            config.node_id,
+            replicas,
+            self._brokers.dead_letters,
+            coordinators.topic_creation,
+            Originals(cold_reads, executor, loop),
+            lambda: dynamic.newest,
+            clock,
+            loop,
+        )
+        shares = _share_partitions(
+            coordinators, replicas, metadata, dynamic, cold_reads, clock, dead_letters
+        )
         self.broker = broker = Broker(
             node_id=config.node_id,
             cluster_id=cluster_id,
@@ -287,10 +301,12 @@ def _share_partitions(
     dynamic: DynamicConfig,
     cold_reads: ColdReads,
     clock: Clock,
+    dead_letters: DeadLetterWriter,
 ) -> SharePartitionManager:
     return SharePartitionManager(
         replicas,
         coordinators.share_persister,
+        dead_letters,
         metadata.cache,
         lambda: dynamic.newest,
         cold_reads,

@@ -40,6 +40,7 @@ class CoordinatorChannels(NamedTuple):
     membership: BrokerChannels
     share_state: BrokerChannels
     latest_offsets: BrokerChannels
+    dead_letters: BrokerChannels
 
     def close(self) -> None:
         """Close the connections; requests that wait fail."""
@@ -69,6 +70,7 @@ def channels_to_brokers(
         channels("add-partitions-to-txn"),
         channels("share-persister"),
         channels("partition-metadata-client"),
+        channels("share-dead-letters"),
     )
 
 

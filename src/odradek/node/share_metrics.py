@@ -31,6 +31,19 @@ def share_groups(node: BrokerSources) -> Iterator[Family]:
         "Acknowledged records.",
         [Sample({"ackType": name}, acknowledged.get(kind, 0)) for kind, name in _TYPES.items()],
     )  # fmt: skip
+    for name, kind, text in (
+        ("deadletterqueuerecordcount", manager.dead_letters.written, "Dead letters."),
+        (
+            "deadletterqueuetotalproducerequests", manager.dead_letters.appends,
+            "Attempts to append dead letters.",
+        ),
+        (
+            "deadletterqueuefailedrecords", manager.dead_letters.failures,
+            "Dead letters that could not be written.",
+        ),
+    ):  # fmt: skip
+        samples = [Sample({"group": group}, number) for group, number in list(kind.items())]
+        yield Family(f"kafka_server_sharegroupmetrics_{name}", "counter", text, samples)
     found = [
         (
             {

@@ -14,9 +14,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Protocol
 
 from odradek.broker.partition import Partition
+from odradek.broker.share.dead_letters import NoLeader
 from odradek.broker.share.persister import Persister
 from odradek.core.share.acknowledgement import AcknowledgementBatch, Change
 from odradek.core.share.acquisition import Aborted, Acquired, FetchedBatch, Request
+from odradek.core.share.dead_letters import DeadLetters, joined
 from odradek.core.share.partition import Phase, SharePartition
 from odradek.core.share.states import RecordState, ShareSettings, StateBatch, combined
 from odradek.core.share.window import InvalidState
@@ -78,11 +80,12 @@ class Tasks:
         self._loop = loop
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def run(self, work: Coroutine[None, None, None]) -> None:
+    def run(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Start a task."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         """Cancel all tasks."""
@@ -113,6 +116,20 @@ class FindStart(Protocol):
         ...
 
 
+class DeadLetterQueue(Protocol):
+    """Writes dead letters (see `DeadLetterWriter`)."""
+
+    async def write(
+        self, group_id: str, source: Partition, letters: Sequence[DeadLetters], /
+    ) -> None:
+        """Write dead letters. Failures are logged.
+
+        Raises:
+            NoLeader: this broker no longer leads the partition.
+        """
+        ...
+
+
 class LocalSharePartition:
     """One share group in one partition that this broker leads. Use it only on the loop's thread."""
 
@@ -122,6 +139,7 @@ class LocalSharePartition:
         partition: Partition,
         settings: Callable[[], ShareSettings],
         persister: Persister,
+        dead_letters: DeadLetterQueue,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         tasks: Tasks,
@@ -133,6 +151,12 @@ class LocalSharePartition:
         """Why the state could not be loaded."""
         self._persister = persister
         self._settings = settings
+        self._dead_letters = dead_letters
+        self._unwritten: list[DeadLetters] = []
+        """Dead letters to write."""
+        self._is_burying = False
+        self._work: set[asyncio.Task[None]] = set()
+        """Tasks that load or write."""
         self._clock = clock
         self._loop = loop
         self._tasks = tasks
@@ -145,20 +169,33 @@ class LocalSharePartition:
 
     # -- loading ------------------------------------------------------------------------------
 
-    def load(self, find_start: FindStart, done: Callable[[LocalSharePartition], None]) -> None:
-        """Load the stored state. Call `done` when it is loaded, or has failed to load."""
+    def load(
+        self,
+        find_start: FindStart,
+        done: Callable[[LocalSharePartition], None],
+        earlier: LocalSharePartition | None = None,
+    ) -> None:
+        """Load the stored state. Call `done` when it is loaded, or has failed to load.
+
+        `earlier` is the same share partition before it was removed, if it has not finished its
+        writes. If it were not waited for, dead letters would be written twice.
+        """
         self.machine.begin_loading()
 
         async def run() -> None:
+            if earlier is not None:
+                await earlier.settle()
             try:
                 await self._load(find_start)
             except ApiError as error:
                 self.load_error = error
                 self.machine.fail()
             done(self)
+            if self.machine.is_active:
+                self._bury(self.machine.unfinished_dead_letters())
             self._notify()
 
-        self._tasks.run(run())
+        self._begin(run())
 
     async def _load(self, find_start: FindStart) -> None:
         result = await self._read()
@@ -251,13 +288,14 @@ class LocalSharePartition:
             error = await self._write(batches)
             if error is None:
                 self.machine.complete(change)
+                self._bury(change.dead_letters)
             else:
-                self.machine.undo(change)
+                self._bury(self.machine.undo(change))
             if not stored.done():
                 stored.set_result(error)
             self._notify()
 
-        self._tasks.run(run())
+        self._begin(run())
         return stored
 
     async def _write(self, batches: Sequence[StateBatch]) -> ApiError | None:
@@ -314,20 +352,49 @@ class LocalSharePartition:
         self._timer = None
         if self.machine.phase is not Phase.ACTIVE:
             return
-        batches = self.machine.expire(self._clock.monotonic_ms())
+        change = self.machine.expire(self._clock.monotonic_ms())
         self._set_timer()
-        if batches:
+        if change.transitions:
+            batches = change.batches
             self.expired_count += sum(b.last_offset - b.first_offset + 1 for b in batches)
-            self._tasks.run(self._store_expired(batches))
+            self._begin(self._store_expired(change))
             self._notify()
 
-    async def _store_expired(self, batches: Sequence[StateBatch]) -> None:
+    async def _store_expired(self, change: Change) -> None:
         """Store that locks have expired. If this fails, the records are released nevertheless."""
-        error = await self._write(batches)
+        error = await self._write(combined(change.batches))
         if error is not None:
             log.debug("released records of %s could not be stored: %s", self._name, error)
         if self.machine.advance():
             self._notify()
+        self._bury(change.dead_letters)
+
+    # -- dead letters ---------------------------------------------------------------------------
+
+    def _bury(self, letters: Sequence[DeadLetters]) -> None:
+        """Write dead letters, and archive the records after that. Writes follow one another."""
+        if not letters:
+            return
+        self._unwritten += letters
+        if not self._is_burying:
+            self._is_burying = True
+            self._begin(self._bury_all())
+
+    async def _bury_all(self) -> None:
+        try:
+            while self._unwritten:
+                letters, self._unwritten = joined(self._unwritten), []
+                await self._dead_letters.write(self.group_id, self.partition, letters)
+                batches = self.machine.finish_dead_letters(letters)
+                error = await self._write(batches)
+                if error is not None:
+                    log.info("archived records of %s could not be stored: %s", self._name, error)
+                if self.machine.advance():
+                    self._notify()
+        except NoLeader:
+            log.info("the new leader of %s writes its dead letters", self._name)
+        finally:
+            self._is_burying = False
 
     def lock_age_ms(self, expiration_ms: int) -> int:
         """Return how long a lock lasts already, if it expires at `expiration_ms`."""
@@ -352,6 +419,23 @@ class LocalSharePartition:
     def _notify(self) -> None:
         for waiter in list(self._waiters):
             waiter.on_state_changed()
+
+    # -- work -----------------------------------------------------------------------------------
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = self._tasks.run(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the state is being loaded or written, or dead letters are."""
+        return bool(self._work)
+
+    async def settle(self) -> None:
+        """Wait until nothing is loaded or written any more."""
+        while self._work:
+            await asyncio.wait(set(self._work))
 
     # -- the end --------------------------------------------------------------------------------
 

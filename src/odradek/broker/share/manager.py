@@ -16,6 +16,7 @@ from odradek.broker.cold_reads import ColdReads
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.partition import Partition
 from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.share.dead_letters import DeadLetterWriter
 from odradek.broker.share.local import LocalSharePartition, Tasks
 from odradek.broker.share.persister import Persister
 from odradek.broker.share.settings import ShareGroupSettings
@@ -52,6 +53,7 @@ class SharePartitionManager:
         self,
         replicas: ReplicaManager,
         persister: Persister,
+        dead_letters: DeadLetterWriter,
         metadata: MetadataCache,
         config: Callable[[], BrokerConfig],
         cold_reads: ColdReads,
@@ -63,6 +65,9 @@ class SharePartitionManager:
         self.settings = ShareGroupSettings(metadata, config)
         self._replicas = replicas
         self._persister = persister
+        self.dead_letters = dead_letters
+        self._settling: dict[tuple[str, PartitionKey], LocalSharePartition] = {}
+        """Share partitions that were removed, but have not finished their writes."""
         self._cold_reads = cold_reads
         self._clock = clock
         self._loop = loop
@@ -104,12 +109,13 @@ class SharePartitionManager:
             partition,
             lambda: self.settings.of(group_id),
             self._persister,
+            self.dead_letters,
             self._clock,
             self._loop,
             self._tasks,
         )
         self._groups.setdefault(group_id, {})[key] = local
-        local.load(self._find_start, self._on_loaded)
+        local.load(self._find_start, self._on_loaded, self._settling.get((group_id, key)))
         return local
 
     def _on_loaded(self, local: LocalSharePartition) -> None:
@@ -162,6 +168,14 @@ class SharePartitionManager:
             if not partitions:
                 del self._groups[local.group_id]
         local.fence()
+        if local.is_busy:
+            self._settling[local.group_id, key] = local
+            self._tasks.run(self._settle((local.group_id, key), local))
+
+    async def _settle(self, of: tuple[str, PartitionKey], local: LocalSharePartition) -> None:
+        await local.settle()
+        if self._settling.get(of) is local:
+            del self._settling[of]
 
     # -- acknowledgements -----------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.group_config import GroupConfig
+from odradek.core.metadata.versions import DEAD_LETTERS, SHARE_VERSION
 from odradek.core.share.states import ShareSettings
 from odradek.model.config_resource import ResourceType
 
@@ -20,6 +21,7 @@ class _Known(NamedTuple):
     config: BrokerConfig
     overrides: Mapping[str, str]
     group: GroupConfig
+    level: int
     share: ShareSettings
 
 
@@ -51,19 +53,27 @@ class ShareGroupSettings:
     def _find(self, group_id: str) -> _Known:
         config = self._config()
         overrides = self._metadata.image.configs.of(ResourceType.GROUP, group_id)
+        level = self._metadata.image.features.level(SHARE_VERSION)
         known = self._known.get(group_id)
-        if known is not None and known.config is config and known.overrides is overrides:
+        if (
+            known is not None
+            and known.config is config
+            and known.overrides is overrides
+            and known.level == level
+        ):
             return known
         group = config.group_config(overrides)
         known = self._known[group_id] = _Known(
             config,
             overrides,
             group,
+            level,
             ShareSettings(
                 group.share_record_lock_duration_ms,
                 group.share_delivery_count_limit,
                 group.share_partition_max_record_locks,
                 group.share_renew_acknowledge_enable,
+                level >= DEAD_LETTERS and group.errors_deadletterqueue_topic_name != "",
             ),
         )
         return known

@@ -26,6 +26,10 @@ share.isolation.level  string  = read_uncommitted  {read_committed,read_uncommit
     Whether records of open or aborted transactions are offered.
 share.renew.acknowledge.enable  boolean  = true  medium
     Allow members to renew the lock on a record.
+errors.deadletterqueue.topic.name  string  = ""  medium
+    The topic to which records are written that were rejected or delivered too often (KIP-1191). Empty means none.
+errors.deadletterqueue.copy.record.enable  boolean  = false  medium
+    Whether dead letters have the key, the value and the headers of the original record.
 share.assignment.interval.ms  int  = 1000  >=0  medium  from group.share.assignment.interval.ms
     Minimum time between two assignments.
 

@@ -42,6 +42,10 @@ group.share.min.partition.max.record.locks  int  = 100  100..2000  medium
     Minimum value of `group.share.partition.max.record.locks`.
 group.share.max.partition.max.record.locks  int  = 4000  2000..10000  medium
     Maximum value of `group.share.partition.max.record.locks`.
+errors.deadletterqueue.topic.name.prefix  string  = dlq.  medium  cluster-wide
+    Prefix that the names of dead letter topics of share groups must have (KIP-1191). Empty means any name.
+errors.deadletterqueue.auto.create.topics.enable  boolean  = false  medium  cluster-wide
+    Whether dead letter topics of share groups are created automatically.
 group.share.max.share.sessions  int  = 2000  >=1  medium
     Maximum number of share sessions.
 

@@ -54,6 +54,8 @@ segment.ms  long  = 604800000  >=1  medium  from log.roll.ms log.roll.hours:hour
     Age at which a new segment is rolled.
 unclean.leader.election.enable  boolean  = false  medium  from unclean.leader.election.enable
     Allow a replica that may lack records to become leader if there is no other candidate.
+errors.deadletterqueue.group.enable  boolean  = false  medium
+    Whether groups may use the topic as dead letter topic (KIP-1191).
 internal.segment.bytes  int  medium  internal
     Size at which a new segment is rolled, without a minimum, for tests.
 leader.replication.throttled.replicas  list  = ""  replicas  medium

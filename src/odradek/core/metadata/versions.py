@@ -32,6 +32,9 @@ LEVEL_DIRECTORIES = 17
 LEVEL_ELR = 23
 LEVEL_CORDONED_DIRECTORIES = 30
 
+DEAD_LETTERS = 2
+"""The level of share.version from which on share groups have dead letter queues (KIP-1191)."""
+
 _REGISTER_BROKER = 0
 _PARTITION = 3
 _PARTITION_CHANGE = 5
@@ -72,8 +75,9 @@ SUPPORTED_FEATURES = {
     KRAFT_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
     GROUP_VERSION: (0, 1),
-    SHARE_VERSION: (0, 1),
+    SHARE_VERSION: (0, 2),
     STREAMS_VERSION: (0, 1),
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
 }
-"""The lowest and the highest supported level of each feature."""
+"""The lowest and the highest supported level of each feature. They are Apache Kafka 4.3's, and
+Apache Kafka 4.4's for share.version: level 2 has dead letter queues (KIP-1191)."""

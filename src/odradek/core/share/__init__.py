@@ -9,13 +9,14 @@ is delivered a limited number of times.
     AVAILABLE ──────────────> ACQUIRED ──────────────> ACKNOWLEDGED
         ^                        │ │
         └──────── release ───────┘ └── reject, or too many deliveries ──> ARCHIVED
-                  or timeout
+                  or timeout                        (first ARCHIVING, if there is a dead letter queue)
 
 - `partition` has `SharePartition`, the state machine of one share partition.
 - `window` has the records between the start offset and the end offset. `acquisition` acquires
   records in the window, `acknowledgement` ends their acquisition.
 - `in_flight` has the state of a batch, or of its single offsets. `batches` orders the batches.
 - `locks` has the acquisition locks and the times at which they expire.
+- `dead_letters` has the records that are written to the dead letter queue (KIP-1191).
 - `census` counts the records in flight, for metrics.
 - `session` has the share sessions, which tell the broker the partitions that a member fetches.
 

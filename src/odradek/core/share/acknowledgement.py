@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from odradek.core.share.dead_letters import Cause, DeadLetters, joined
 from odradek.core.share.in_flight import InFlightBatch, InFlightState
 from odradek.core.share.states import (
+    REJECT,
     RENEW,
     STATE_AFTER,
+    DeliveryLimit,
     RecordState,
     ShareSettings,
     StateBatch,
@@ -35,15 +38,33 @@ class AcknowledgementBatch(NamedTuple):
         return types[offset - self.first_offset] if len(types) > 1 else types[0]
 
 
-class Change(NamedTuple):
+class Change:
     """Records whose acquisition ends."""
 
-    transitions: list[tuple[InFlightState, StateBatch]]
+    __slots__ = ("_dead_letters", "transitions")
 
-    def add(self, state: InFlightState, first_offset: int, last_offset: int) -> None:
-        """Add the new state of a range."""
+    def __init__(self) -> None:
+        self.transitions: list[tuple[InFlightState, StateBatch]] = []
+        self._dead_letters: list[DeadLetters] = []
+
+    def add(
+        self,
+        state: InFlightState,
+        first_offset: int,
+        last_offset: int,
+        cause: Cause = Cause.DELIVERED_TOO_OFTEN,
+    ) -> None:
+        """Add the new state of a range; `cause` is why the records are given up, if they are."""
         batch = StateBatch(first_offset, last_offset, state.state, state.delivery_count)
         self.transitions.append((state, batch))
+        if state.state is RecordState.ARCHIVING:
+            letters = DeadLetters(first_offset, last_offset, state.delivery_count, cause)
+            self._dead_letters.append(letters)
+
+    @property
+    def dead_letters(self) -> list[DeadLetters]:
+        """The records to write to the dead letter queue when the change is stored."""
+        return joined(self._dead_letters)
 
     @property
     def batches(self) -> list[StateBatch]:
@@ -60,14 +81,28 @@ def complete(window: Window, change: Change) -> bool:
     return window.advance()
 
 
-def undo(window: Window, change: Change) -> None:
-    """Undo a change, because it is invalid or could not be stored."""
+def undo(window: Window, change: Change) -> list[DeadLetters]:
+    """Undo a change, because it is invalid or could not be stored.
+
+    Return the records that are dead letters now, because their locks have expired meanwhile.
+    """
+    letters = []
     for state, batch in change.transitions:
         state.undo()
         if state.state is RecordState.AVAILABLE:
             window.on_available()
+        elif state.state is RecordState.ARCHIVING:
+            letters.append(
+                DeadLetters(
+                    batch.first_offset,
+                    batch.last_offset,
+                    state.delivery_count,
+                    Cause.DELIVERED_TOO_OFTEN,
+                )
+            )
         if batch.state.is_terminal and not state.state.is_terminal:
             window.count_complete(-window.count_from_start(batch.first_offset, batch.last_offset))
+    return joined(letters)
 
 
 def _invalid_state(message: str) -> ApiError:
@@ -84,7 +119,8 @@ class Acknowledgement:
         self._settings = settings
         self._member_id = member_id
         self._expiration_ms = now_ms + settings.record_lock_duration_ms
-        self._change = Change([])
+        self._limit = settings.limit
+        self._change = Change()
 
     def run(self, batches: Sequence[AcknowledgementBatch]) -> Change:
         """Apply the acknowledgements.
@@ -159,9 +195,9 @@ class Acknowledgement:
         if kind == RENEW:
             self._renew(whole, first, last)
             return
-        if not whole.begin_transition(STATE_AFTER[kind], self._settings.delivery_count_limit):
+        if not whole.begin_transition(self._state_after(kind), self._limit):
             raise _invalid_state("the batch cannot be acknowledged")
-        self._change.add(whole, first, last)
+        self._change.add(whole, first, last, _cause(kind))
         if whole.state.is_terminal:
             window.count_complete(len(in_flight))
 
@@ -181,11 +217,15 @@ class Acknowledgement:
             if kind == RENEW:
                 self._renew(state, offset, offset)
                 continue
-            if not state.begin_transition(STATE_AFTER[kind], self._settings.delivery_count_limit):
+            if not state.begin_transition(self._state_after(kind), self._limit):
                 raise _invalid_state("the offset cannot be acknowledged")
-            self._change.add(state, offset, offset)
+            self._change.add(state, offset, offset, _cause(kind))
             if state.state.is_terminal:
                 window.count_complete(1)
+
+    def _state_after(self, kind: int) -> RecordState:
+        """Return the state after an acknowledgement of this type."""
+        return self._limit.given_up if kind == REJECT else STATE_AFTER[kind]
 
     def _renew(self, state: InFlightState, first_offset: int, last_offset: int) -> None:
         """Restart the time of the lock. Nothing is stored."""
@@ -194,14 +234,19 @@ class Acknowledgement:
         state.renew(self._window.locks.add(first_offset, last_offset, self._expiration_ms))
 
 
+def _cause(kind: int) -> Cause:
+    """Return why a record is given up after an acknowledgement of this type."""
+    return Cause.REJECTED if kind == REJECT else Cause.DELIVERED_TOO_OFTEN
+
+
 def release_member(window: Window, settings: ShareSettings, member_id: str) -> Change:
     """Release all records that a member has acquired, because its session is closed.
 
     Raises:
         ApiError: INVALID_RECORD_STATE. Nothing has changed then.
     """
-    change = Change([])
-    limit = settings.delivery_count_limit
+    change = Change()
+    limit = settings.limit
     for batch in window.batches:
         whole = batch.whole
         if whole is not None:
@@ -222,7 +267,7 @@ def _release(
     state: InFlightState,
     first_offset: int,
     last_offset: int,
-    limit: int,
+    limit: DeliveryLimit,
 ) -> None:
     """Release records; archive them if they are before the start offset."""
     is_passed = last_offset < window.start_offset
@@ -237,7 +282,7 @@ def _release(
 
 def expire(window: Window, settings: ShareSettings, now_ms: int) -> Change:
     """Release the records whose locks have expired."""
-    change = Change([])
+    change = Change()
     while (lock := window.locks.pop_expired(now_ms)) is not None:
         lock.expire()
         floor = window.batches.floor(lock.first_offset)
@@ -281,11 +326,11 @@ def _expire_state(
 ) -> None:
     is_passed = last_offset < window.start_offset
     after = RecordState.ARCHIVED if is_passed else RecordState.AVAILABLE
-    if not state.end_acquisition(after, settings.delivery_count_limit):
+    if not state.end_acquisition(after, settings.limit):
         return
     change.add(state, first_offset, last_offset)
     state.drop_lock()
-    if state.state is not RecordState.ARCHIVED:
+    if state.state is RecordState.AVAILABLE:
         window.on_available()
     if state.state.is_terminal:
         window.count_complete(window.count_from_start(first_offset, last_offset))

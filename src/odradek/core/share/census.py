@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from odradek.core.share.in_flight import InFlightBatch, InFlightState
 from odradek.core.share.states import RecordState
 from odradek.core.share.window import Window
 
@@ -29,9 +28,9 @@ def count(window: Window) -> Census:
     deliveries: Counter[int] = Counter()
     expirations = []
     for batch in list(window.batches):
-        for offset, length, state in _parts(batch):
-            records = min(length, offset + length - window.start_offset)
-            if records <= 0:
+        for first, last, state in batch.parts():
+            records = window.count_from_start(first, last)
+            if not records:
                 continue
             kind, lock = state.state, state.lock
             if kind is not RecordState.ACQUIRED and kind is not RecordState.AVAILABLE:
@@ -46,12 +45,3 @@ def count(window: Window) -> Census:
         deliveries,
         min(expirations, default=None),
     )
-
-
-def _parts(batch: InFlightBatch) -> list[tuple[int, int, InFlightState]]:
-    """Return first offset, number of offsets and state of the parts of a batch."""
-    whole = batch.whole
-    if whole is not None:
-        return [(batch.first_offset, len(batch), whole)]
-    assert batch.offsets is not None, "`split` sets the offsets before it removes the whole"
-    return [(offset, 1, each) for offset, each in enumerate(batch.offsets, batch.first_offset)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from odradek.core.share.locks import Lock, Locks
-from odradek.core.share.states import NO_MEMBER, RecordState
+from odradek.core.share.states import NO_MEMBER, DeliveryLimit, RecordState
 
 
 class _Before(NamedTuple):
@@ -19,7 +19,7 @@ class _Before(NamedTuple):
     state: RecordState
     delivery_count: int
     member_id: str
-    delivery_count_limit: int
+    limit: DeliveryLimit
 
 
 class InFlightState:
@@ -62,25 +62,25 @@ class InFlightState:
         self.member_id = member_id
         self.lock = lock
 
-    def end_acquisition(self, state: RecordState, delivery_count_limit: int) -> bool:
+    def end_acquisition(self, state: RecordState, limit: DeliveryLimit) -> bool:
         """Change the state of acquired records. Return False if this is not possible.
 
-        Records that were delivered too often do not become available; they are archived.
+        Records that were delivered too often do not become available; they are given up.
         """
         if self._before is not None:
             return False
-        if state is RecordState.AVAILABLE and self.delivery_count >= delivery_count_limit:
-            state = RecordState.ARCHIVED
+        if state is RecordState.AVAILABLE and self.delivery_count >= limit.deliveries:
+            state = limit.given_up
         if not self.state.may_become(state):
             return False
         self.state = state
         self.member_id = NO_MEMBER
         return True
 
-    def begin_transition(self, state: RecordState, delivery_count_limit: int) -> bool:
+    def begin_transition(self, state: RecordState, limit: DeliveryLimit) -> bool:
         """Do the same as `end_acquisition`. `complete` or `undo` must follow."""
-        before = _Before(self.state, self.delivery_count, self.member_id, delivery_count_limit)
-        if not self.end_acquisition(state, delivery_count_limit):
+        before = _Before(self.state, self.delivery_count, self.member_id, limit)
+        if not self.end_acquisition(state, limit):
             return False
         self._before = before
         return True
@@ -101,8 +101,8 @@ class InFlightState:
         if self._is_archived:
             self.drop_lock()
         elif self.lock is not None and self.lock.has_expired:
-            too_often = before.delivery_count >= before.delivery_count_limit
-            self.state = RecordState.ARCHIVED if too_often else RecordState.AVAILABLE
+            too_often = before.delivery_count >= before.limit.deliveries
+            self.state = before.limit.given_up if too_often else RecordState.AVAILABLE
             self.member_id = NO_MEMBER
             self.drop_lock()
         else:
@@ -180,6 +180,19 @@ class InFlightBatch:
             for offset in range(self.first_offset, self.last_offset + 1)
         ]
         self.whole = None
+
+    def parts(self) -> list[tuple[int, int, InFlightState]]:
+        """Return the parts with their own state: first offset, last offset and state.
+
+        Another thread may split the batch meanwhile.
+        """
+        whole = self.whole
+        if whole is not None:
+            return [(self.first_offset, self.last_offset, whole)]
+        assert self.offsets is not None, "`split` sets the offsets before it removes the whole"
+        return [
+            (offset, offset, each) for offset, each in enumerate(self.offsets, self.first_offset)
+        ]
 
     def state_at(self, offset: int) -> InFlightState:
         """Return the state of an offset in the batch."""

@@ -3,7 +3,8 @@
 The broker performs what the machine decides: it reads the stored state from the share coordinator
 (`load`), fetches from `next_fetch_offset`, passes the batches to `acquire`, and writes the batches
 of each `Change` to the coordinator. Then it calls `complete` or `undo` for the change. At
-`next_expiration_ms` it calls `expire`.
+`next_expiration_ms` it calls `expire`. When the dead letters of a change are written, it calls
+`finish_dead_letters`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 
-from odradek.core.share import acknowledgement, census
+from odradek.core.share import acknowledgement, census, dead_letters
 from odradek.core.share.acknowledgement import (
     Acknowledgement,
     AcknowledgementBatch,
@@ -26,6 +27,7 @@ from odradek.core.share.acquisition import (
     without_aborted,
 )
 from odradek.core.share.census import Census
+from odradek.core.share.dead_letters import DeadLetters
 from odradek.core.share.states import ShareSettings, StateBatch, combined
 from odradek.core.share.window import InvalidState, Window
 
@@ -134,17 +136,11 @@ class SharePartition:
 
     def states(self) -> list[StateBatch]:
         """Return the states of all batches in flight, for tests and descriptions."""
-        result = []
-        for batch in self._window.batches:
-            if batch.whole is not None:
-                ranges = [(batch.first_offset, batch.last_offset, batch.whole)]
-            else:
-                assert batch.offsets is not None
-                offsets = enumerate(batch.offsets, batch.first_offset)
-                ranges = [(offset, offset, state) for offset, state in offsets]
-            for first, last, state in ranges:
-                result.append(StateBatch(first, last, state.state, state.delivery_count))
-        return result
+        return [
+            StateBatch(first, last, state.state, state.delivery_count)
+            for batch in self._window.batches
+            for first, last, state in batch.parts()
+        ]
 
     def census(self) -> Census:
         """Count the records in flight. Any thread may call this."""
@@ -197,13 +193,12 @@ class SharePartition:
         """
         return acknowledgement.release_member(self._window, self._settings(), member_id)
 
-    def expire(self, now_ms: int) -> list[StateBatch]:
+    def expire(self, now_ms: int) -> Change:
         """Release the records whose locks have expired.
 
-        Return the states to store. Call `advance` after that, also if they could not be stored.
+        Return the change to store. Call `advance` after that, also if it could not be stored.
         """
-        change = acknowledgement.expire(self._window, self._settings(), now_ms)
-        return combined(change.batches)
+        return acknowledgement.expire(self._window, self._settings(), now_ms)
 
     def advance(self) -> bool:
         """Move the start offset over complete records. Return whether it may have moved."""
@@ -213,6 +208,22 @@ class SharePartition:
         """Note that a change is stored. Return whether the start offset may have moved."""
         return acknowledgement.complete(self._window, change)
 
-    def undo(self, change: Change) -> None:
-        """Undo a change that could not be stored."""
-        acknowledgement.undo(self._window, change)
+    def undo(self, change: Change) -> list[DeadLetters]:
+        """Undo a change that could not be stored.
+
+        Return the records that are dead letters now, because their locks have expired meanwhile.
+        """
+        return acknowledgement.undo(self._window, change)
+
+    # -- dead letters -----------------------------------------------------------------------------
+
+    def unfinished_dead_letters(self) -> list[DeadLetters]:
+        """Return the dead letters that an earlier leader may not have written."""
+        return dead_letters.unfinished(self._window, self._settings().delivery_count_limit)
+
+    def finish_dead_letters(self, letters: Iterable[DeadLetters]) -> list[StateBatch]:
+        """Archive dead letters that were written, or could not be written.
+
+        Return the states to store. Call `advance` after that, also if they could not be stored.
+        """
+        return combined(dead_letters.finish(self._window, letters))

@@ -16,6 +16,7 @@ class RecordState(IntEnum):
     ACQUIRED = 1
     ACKNOWLEDGED = 2
     ARCHIVING = 3
+    """The record is given up, and is written to the dead letter queue (KIP-1191)."""
     ARCHIVED = 4
 
     @property
@@ -27,6 +28,8 @@ class RecordState(IntEnum):
         """Return whether a record in this state may change to `state`."""
         if self is state or self.is_terminal:
             return False
+        if self is RecordState.ARCHIVING:
+            return state is RecordState.ARCHIVED
         return self is not RecordState.AVAILABLE or state is RecordState.ACQUIRED
 
 
@@ -43,7 +46,16 @@ STATE_AFTER: Final = {
     RELEASE: RecordState.AVAILABLE,
     REJECT: RecordState.ARCHIVED,
 }
-"""The state of a record after an acknowledgement of this type. RENEW does not change the state."""
+"""The state of a record after an acknowledgement of this type. RENEW does not change the state.
+With a dead letter queue, a rejected record is ARCHIVING."""
+
+
+class DeliveryLimit(NamedTuple):
+    """How often a record is delivered, and what becomes of it after the last delivery."""
+
+    deliveries: int
+    given_up: RecordState
+    """ARCHIVING if the group has a dead letter queue, else ARCHIVED."""
 
 
 class ShareSettings(NamedTuple):
@@ -53,6 +65,14 @@ class ShareSettings(NamedTuple):
     delivery_count_limit: int
     record_locks_max: int
     renew_enabled: bool
+    has_dead_letters: bool = False
+    """Whether records that are given up are written to a dead letter queue (KIP-1191)."""
+
+    @property
+    def limit(self) -> DeliveryLimit:
+        """The limit of deliveries."""
+        given_up = RecordState.ARCHIVING if self.has_dead_letters else RecordState.ARCHIVED
+        return DeliveryLimit(self.delivery_count_limit, given_up)
 
 
 class StateBatch(NamedTuple):
