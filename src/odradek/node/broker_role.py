@@ -17,9 +17,6 @@ from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.replication.directory_moves import DirectoryMoves
-from odradek.broker.share.dead_letters import DeadLetterWriter
-from odradek.broker.share.manager import SharePartitionManager
-from odradek.broker.share.originals import Originals
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
@@ -39,6 +36,7 @@ from odradek.node.metadata import NodeMetadata
 from odradek.node.replication import BrokerReplication
 from odradek.node.serving import broker_table, served_versions
 from odradek.node.settings import CoordinatorPublisher, SettingsPublisher, TopicConfigs
+from odradek.node.share_partitions import share_partitions
 from odradek.node.storage import NodeStorage
 
 log = logging.getLogger("odradek.node")
@@ -90,18 +88,9 @@ class BrokerRole:
             on_loaded,
         )
         cold_reads = ColdReads(storage.logs.storage, loop)
-        dead_letters = DeadLetterWriter(
-            config.node_id,
-            replicas,
-            self._brokers.dead_letters,
-            coordinators.topic_creation,
-            Originals(cold_reads, executor, loop),
-            lambda: dynamic.newest,
-            clock,
-            loop,
-        )
-        shares = _share_partitions(
-            coordinators, replicas, metadata, dynamic, cold_reads, clock, dead_letters
+        channel = self._brokers.dead_letters
+        shares = share_partitions(
+            coordinators, channel, replicas, metadata, dynamic, cold_reads, clock, executor
         )
         self.broker = broker = Broker(
             node_id=config.node_id,
@@ -292,27 +281,6 @@ class BrokerRole:
             await self._lifecycle.shut_down(self._metadata.loader.image.offset)
         except ApiError as error:
             log.error("the controller is not told that this broker stops: %s", error.message)
-
-
-def _share_partitions(
-    coordinators: Coordinators,
-    replicas: ReplicaManager,
-    metadata: NodeMetadata,
-    dynamic: DynamicConfig,
-    cold_reads: ColdReads,
-    clock: Clock,
-    dead_letters: DeadLetterWriter,
-) -> SharePartitionManager:
-    return SharePartitionManager(
-        replicas,
-        coordinators.share_persister,
-        dead_letters,
-        metadata.cache,
-        lambda: dynamic.newest,
-        cold_reads,
-        clock,
-        asyncio.get_running_loop(),
-    )
 
 
 def _fetch_sessions(config: BrokerConfig, random_bytes: RandomBytes) -> FetchSessionCache:

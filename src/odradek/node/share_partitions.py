@@ -1,0 +1,51 @@
+"""Creates the share partitions of a broker, and connects them with the parts that they need."""
+
+from __future__ import annotations
+
+import asyncio
+
+from odradek.broker.broker_channels import BrokerChannels
+from odradek.broker.cold_reads import ColdReads
+from odradek.broker.metadata.dynamic_config import DynamicConfig
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.share.dead_letters import DeadLetterWriter
+from odradek.broker.share.manager import SharePartitionManager
+from odradek.broker.share.originals import Originals
+from odradek.env.clock import Clock
+from odradek.env.executor import Executor
+from odradek.node.coordinators import Coordinators
+from odradek.node.metadata import NodeMetadata
+
+
+def share_partitions(
+    coordinators: Coordinators,
+    channels: BrokerChannels,
+    replicas: ReplicaManager,
+    metadata: NodeMetadata,
+    dynamic: DynamicConfig,
+    cold_reads: ColdReads,
+    clock: Clock,
+    executor: Executor,
+) -> SharePartitionManager:
+    """Create the manager of share partitions. `channels` are for its dead letters."""
+    loop = asyncio.get_running_loop()
+    dead_letters = DeadLetterWriter(
+        dynamic.newest.node_id,
+        replicas,
+        channels,
+        coordinators.topic_creation,
+        Originals(cold_reads, executor, loop),
+        lambda: dynamic.newest,
+        clock,
+        loop,
+    )
+    return SharePartitionManager(
+        replicas,
+        coordinators.share_persister,
+        dead_letters,
+        metadata.cache,
+        lambda: dynamic.newest,
+        cold_reads,
+        clock,
+        loop,
+    )
