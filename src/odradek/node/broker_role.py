@@ -88,10 +88,7 @@ class BrokerRole:
             on_loaded,
         )
         cold_reads = ColdReads(storage.logs.storage, loop)
-        channel = self._brokers.dead_letters
-        shares = share_partitions(
-            coordinators, channel, replicas, metadata, dynamic, cold_reads, clock, executor
-        )
+        parts = self._brokers.dead_letters, replicas, metadata.cache, dynamic, cold_reads
         self.broker = broker = Broker(
             node_id=config.node_id,
             cluster_id=cluster_id,
@@ -109,7 +106,7 @@ class BrokerRole:
             fetch_sessions=_fetch_sessions(config, random_bytes),
             cold_reads=cold_reads,
             **coordinators._asdict(),
-            share_partitions=shares,
+            share_partitions=share_partitions(coordinators, *parts, clock, executor),
             client_telemetry=ClientTelemetry(config.telemetry_max_bytes, random_bytes),
             supported_features=SUPPORTED_FEATURES,
             kraft_version=lambda: metadata.raft.settings.kraft_version,

@@ -6,6 +6,7 @@ import asyncio
 
 from odradek.broker.broker_channels import BrokerChannels
 from odradek.broker.cold_reads import ColdReads
+from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.broker.share.dead_letters import DeadLetterWriter
@@ -14,14 +15,13 @@ from odradek.broker.share.originals import Originals
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.node.coordinators import Coordinators
-from odradek.node.metadata import NodeMetadata
 
 
 def share_partitions(
     coordinators: Coordinators,
     channels: BrokerChannels,
     replicas: ReplicaManager,
-    metadata: NodeMetadata,
+    metadata: MetadataCache,
     dynamic: DynamicConfig,
     cold_reads: ColdReads,
     clock: Clock,
@@ -43,7 +43,7 @@ def share_partitions(
         replicas,
         coordinators.share_persister,
         dead_letters,
-        metadata.cache,
+        metadata,
         lambda: dynamic.newest,
         cold_reads,
         clock,
