@@ -191,6 +191,10 @@ class Connection:
     def _authenticate(self, deadline: Deadline) -> None:
         """Authenticate with SASL, if the security protocol needs it."""
         credential = self._security.credential
+        if self._security.login is not None:
+            from odradek.client.oauth import credential_of  # imports what is rarely needed
+
+            credential = credential_of(self._security.login)
         if credential is None:
             return
         steps = authenticate(credential, secrets.token_hex(NONCE_BYTES))
@@ -435,7 +439,7 @@ class Connection:
             return DisconnectedError(what)
         security = self._security
         advice = "The broker's log has the reason."
-        if security.credential is None:
+        if not security.is_authenticated:
             advice = (
                 f"The listener may need another security.protocol than {security.protocol}, "
                 f"for example SASL_SSL. {advice}"
@@ -476,7 +480,7 @@ class Connection:
 def _sasl_advice(failure: SaslFailure) -> str:
     match failure:
         case CredentialRefused():
-            return "Check the user, the password, and sasl.mechanism."
+            return "Check the user, the password (or the access token), and sasl.mechanism."
         case MechanismNotEnabled():
             return "Set sasl.mechanism to an enabled mechanism."
         case SaslNotExpected():

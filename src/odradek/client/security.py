@@ -13,10 +13,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from odradek.config.checks import ConfigurationError
-from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE, parse_login_module
+from odradek.config.checks import ConfigurationError, Value
+from odradek.config.jaas import (
+    OAUTH_LOGIN_MODULE,
+    PLAIN_LOGIN_MODULE,
+    SCRAM_LOGIN_MODULE,
+    LoginModule,
+    parse_login_module,
+)
+from odradek.config.oauth_login import (
+    ASSERTIONS,
+    CLIENT_ID,
+    CLIENT_SECRET,
+    LoginSettings,
+    login_settings,
+)
+from odradek.config.oauth_login import SETTINGS as OAUTH_SETTINGS
 from odradek.config.properties import parse_properties
 from odradek.core.sasl.client import MECHANISMS, Credential
+from odradek.core.sasl.oauth_bearer import OAUTHBEARER, check_extensions
 from odradek.core.sasl.plain import PLAIN
 from odradek.env.tls_files import PEM, PKCS12, STORE_TYPES, VERSIONS, ClientTls
 
@@ -43,6 +58,13 @@ SECURITY_SETTINGS = (
     "ssl.truststore.location",
     "ssl.truststore.password",
     "ssl.truststore.type",
+    *OAUTH_SETTINGS,
+    "https.ca.location",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.extensions",
+    "sasl.oauthbearer.header.urlencode",
+    "sasl.oauthbearer.method",
 )
 """The names of the settings."""
 
@@ -64,8 +86,8 @@ REFUSED_SETTINGS = {
     "ssl.keystore.certificate.chain": "put it into a PEM file, and set ssl.keystore.location",
     "ssl.cipher.suites": "cipher suites cannot be chosen",
     "sasl.client.callback.handler.class": "classes in Java are not loaded",
-    "sasl.login.callback.handler.class": "classes in Java are not loaded",
     "sasl.login.class": "classes in Java are not loaded",
+    **dict.fromkeys(ASSERTIONS, "the client needs a secret, not an assertion"),
 }
 """Settings of Kafka's clients that this client does not support, with the reason or the fix."""
 
@@ -83,6 +105,14 @@ class Security:
     protocol: str = "PLAINTEXT"
     tls: ClientTls | None = None
     credential: Credential | None = None
+    """The user and the password; None without SASL, and with OAUTHBEARER."""
+    login: LoginSettings | None = None
+    """How the client gets access tokens for OAUTHBEARER."""
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether the client authenticates with SASL."""
+        return self.credential is not None or self.login is not None
 
 
 PLAINTEXT = Security()
@@ -137,11 +167,12 @@ def parse_security(settings: Mapping[str, str]) -> Security:
     for name, problem in REFUSED_SETTINGS.items():
         if settings.get(name) and (name.startswith("sasl.") or protocol.endswith("SSL")):
             raise ValueError(f"{name} is not supported: {problem}")
-    return Security(
-        protocol,
-        _tls(settings) if protocol.endswith("SSL") else None,
-        _credential(settings, protocol) if protocol.startswith("SASL") else None,
-    )
+    tls = _tls(settings) if protocol.endswith("SSL") else None
+    if not protocol.startswith("SASL"):
+        return Security(protocol, tls)
+    if _mechanism(settings) == OAUTHBEARER:
+        return Security(protocol, tls, login=_login(settings))
+    return Security(protocol, tls, _credential(settings, protocol))
 
 
 def _tls(settings: Mapping[str, str]) -> ClientTls:
@@ -234,11 +265,51 @@ def _file(settings: Mapping[str, str], *names: str) -> str | None:
     return None
 
 
-def _credential(settings: Mapping[str, str], protocol: str) -> Credential:
+def _mechanism(settings: Mapping[str, str]) -> str:
     mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or ""
     if mechanism not in MECHANISMS:
         problem = f"is {mechanism}" if mechanism else "is missing"
         raise ValueError(f"sasl.mechanism {problem}; it must be one of {_list(MECHANISMS)}")
+    return mechanism
+
+
+def _login(settings: Mapping[str, str]) -> LoginSettings:
+    """Return how the client gets access tokens. librdkafka's names are accepted, too."""
+    from odradek.config.registry import broker_settings  # takes some time
+
+    if settings.get("sasl.oauthbearer.method", "oidc").strip().lower() not in ("oidc", "default"):
+        raise ValueError("sasl.oauthbearer.method must be oidc or default")
+    others = {
+        CLIENT_ID: "sasl.oauthbearer.client.id",
+        CLIENT_SECRET: "sasl.oauthbearer.client.secret",
+    }
+
+    def find(name: str) -> Value:
+        setting = broker_settings()[name]
+        text = settings.get(name) or settings.get(others.get(name, ""))
+        return setting.parse(text) if text else setting.default
+
+    jaas = settings.get("sasl.jaas.config")
+    module = (
+        parse_login_module("sasl.jaas.config", jaas)
+        if jaas
+        else LoginModule(OAUTH_LOGIN_MODULE, {})
+    )
+    extensions = settings.get("sasl.oauthbearer.extensions", "")
+    for pair in filter(None, extensions.split(",")):
+        name, _, value = pair.partition("=")
+        module.options.setdefault(f"extension_{name.strip()}", value.strip())
+    authority = _file(settings, "https.ca.location")
+    if authority is not None:
+        module.options.setdefault("ssl.truststore.location", authority)
+    is_encoded = settings.get("sasl.oauthbearer.header.urlencode", "").strip().lower() == "true"
+    login = login_settings(find, module, is_encoded=is_encoded)
+    check_extensions(dict(login.extensions))
+    return login
+
+
+def _credential(settings: Mapping[str, str], protocol: str) -> Credential:
+    mechanism = _mechanism(settings)
     jaas = settings.get("sasl.jaas.config")
     is_token = False
     if jaas:

@@ -17,7 +17,7 @@ the command line of the node, so that there is no such list.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -204,7 +204,7 @@ def _options(find: Find, listener: str) -> dict[str, str]:
     return module.options
 
 
-def trust_of(options: dict[str, str]) -> Trust:
+def trust_of(options: Mapping[str, str]) -> Trust:
     """Return what the options of a login module trust.
 
     Raises:

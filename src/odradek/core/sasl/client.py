@@ -14,6 +14,7 @@ import re
 from collections.abc import Generator
 from typing import NamedTuple
 
+from odradek.core.sasl.oauth_bearer import AFTER_ERROR, OAUTHBEARER, client_message
 from odradek.core.sasl.plain import PLAIN
 from odradek.core.sasl.scram_keys import (
     BY_NAME,
@@ -29,7 +30,7 @@ from odradek.wire.generated.sasl_authenticate_response import SaslAuthenticateRe
 from odradek.wire.generated.sasl_handshake_request import SaslHandshakeRequest
 from odradek.wire.generated.sasl_handshake_response import SaslHandshakeResponse
 
-MECHANISMS = (PLAIN, *BY_NAME)
+MECHANISMS = (PLAIN, *BY_NAME, OAUTHBEARER)
 """The mechanisms of this client."""
 
 ITERATIONS_MAX = 1_000_000
@@ -48,7 +49,8 @@ _SERVER_FIRST = re.compile(
 class Credential(NamedTuple):
     """A user's name and password, and the mechanism that sends or proves the password.
 
-    The mechanism of a token is one of SCRAM.
+    The mechanism of a delegation token is one of SCRAM. With OAUTHBEARER the password is an access
+    token.
     """
 
     mechanism: str
@@ -56,6 +58,8 @@ class Credential(NamedTuple):
     password: str
     is_token: bool = False
     """Whether `user` is the id of a delegation token, and `password` its HMAC in base64."""
+    extensions: tuple[tuple[str, str], ...] = ()
+    """The extensions of OAUTHBEARER."""
 
     def __repr__(self) -> str:
         return f"Credential({self.mechanism}, {self.user})"
@@ -116,6 +120,8 @@ def authenticate(credential: Credential, nonce: str) -> Generator[SaslRequest, S
 
 
 def _exchange(credential: Credential, nonce: str) -> Exchange:
+    if credential.mechanism == OAUTHBEARER:
+        return _bearer(credential)
     mechanism = BY_NAME.get(credential.mechanism)
     if mechanism is None:
         assert credential.mechanism == PLAIN, "the mechanism was checked before"
@@ -125,6 +131,13 @@ def _exchange(credential: Credential, nonce: str) -> Exchange:
 
 def _plain(credential: Credential) -> Exchange:
     yield f"\0{credential.user}\0{credential.password}".encode()
+
+
+def _bearer(credential: Credential) -> Exchange:
+    error = yield client_message(credential.password, dict(credential.extensions))
+    if error:
+        yield AFTER_ERROR  # the response to this fails
+        raise CredentialRefused(error.decode("utf-8", "replace"))
 
 
 def _scram(mechanism: ScramMechanism, credential: Credential, nonce: str) -> Exchange:
