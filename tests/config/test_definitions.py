@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.config import oauth
+from odradek.config import oauth, oauth_login
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.definition import Setting, SettingType, Status, value_text
@@ -113,6 +113,7 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         *("ssl.truststore.type", "ssl.truststore.location"),
         *("ssl.keystore.password", "ssl.truststore.password"),
         *oauth.PER_LISTENER,
+        *oauth_login.SETTINGS,
     }
     assert set(honoured(broker_settings())) <= reached | defaults | elsewhere
     topic_names = {name.replace("_", ".") for name in TopicConfig.__annotations__}

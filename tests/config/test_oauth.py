@@ -131,3 +131,64 @@ def test_classes_for_other_mechanisms_have_no_effect():
     warnings = load({}, {**SETTINGS, **changes}).warnings
     assert [each.partition(" ")[0] for each in warnings] == list(changes)
     assert all("has no effect: only listener.name." in each for each in warnings)
+
+
+# -- connections to other nodes --------------------------------------------------------------------
+
+NODES = {
+    "listeners": "IN://:9093,CONTROLLER://:9094",
+    "listener.security.protocol.map": "IN:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "IN",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@a:9094,2@b:9094",
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+    "sasl.mechanism.controller.protocol": "OAUTHBEARER",
+    "sasl.oauthbearer.jwks.endpoint.url": "https://issuer/keys",
+    "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+    "sasl.oauthbearer.client.credentials.client.id": "node",
+    "sasl.oauthbearer.client.credentials.client.secret": "hush",
+    "sasl.login.connect.timeout.ms": "5000",
+    "sasl.login.refresh.min.period.seconds": "7",
+    "listener.name.in.oauthbearer.sasl.login.callback.handler.class": (
+        f"{PACKAGE}OAuthBearerLoginCallbackHandler"
+    ),
+    "listener.name.in.oauthbearer.sasl.jaas.config": f"{MODULE} required extension_a=b;",
+    "listener.name.controller.oauthbearer.sasl.jaas.config": (
+        f'{MODULE} required clientId="c" clientSecret="s" scope="x";'
+    ),
+    "listener.name.controller.oauthbearer.sasl.oauthbearer.token.endpoint.url": "file:///token",
+}
+
+
+def test_the_logins_of_a_node():
+    config, warnings = load({}, NODES)
+    assert warnings == ()
+    brokers, controllers = config.broker_peers, config.controller_peers
+    assert (brokers.mechanism, controllers.mechanism) == ("OAUTHBEARER", "OAUTHBEARER")
+    source = brokers.login.source
+    assert (source.url, source.client_id, source.client_secret.value) == (
+        "https://issuer/token", "node", "hush",
+    )  # fmt: skip
+    assert (source.connect_timeout_ms, source.read_timeout_ms) == (5000, 10_000)
+    assert brokers.login.extensions == (("a", "b"),)
+    assert brokers.login.refresh == (0.8, 0.05, 7, 300)
+    assert controllers.login.source.url == "file:///token"
+    assert "hush" not in repr(brokers)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            {"sasl.oauthbearer.client.credentials.client.secret": ""},
+            "nodes connect to listener IN with OAUTHBEARER: sasl.oauthbearer.token.endpoint.url needs",
+        ),
+        ({"sasl.oauthbearer.token.endpoint.url": ""}, "OAUTHBEARER needs a token: set sasl.oauth"),
+        ({"sasl.oauthbearer.jwt.retriever.class": "my.Own"}, "classes in Java are not loaded"),
+        ({"sasl.login.retry.backoff.ms": "-1"}, "must be at least 0"),
+    ],
+)
+def test_logins_that_are_impossible(changes, problem):
+    with pytest.raises(ConfigurationError, match=problem):
+        load({}, {**NODES, **changes})

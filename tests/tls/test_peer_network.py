@@ -5,10 +5,13 @@ import asyncio
 import pytest
 
 from odradek.broker.peer_network import AuthenticationFailed, PeerNetwork
+from odradek.broker.peer_tokens import PeerTokens
 from odradek.config.checks import Secret
 from odradek.config.peers import PeerSettings
 from odradek.config.tls import PeerTlsSettings, Store
 from odradek.core.sasl.client import Credential, authenticate
+from odradek.env.clock import SystemClock
+from odradek.env.executor import InlineExecutor
 from odradek.env.network import SocketNetwork
 from odradek.env.randomness import system_random_bytes
 from odradek.env.tls_files import TlsError
@@ -16,6 +19,10 @@ from odradek.network.client import NodeClient
 from odradek.wire.api import BY_KEY
 
 MISSING = Store("/no/such", "PEM", Secret(""))
+
+
+def peer_tokens():
+    return PeerTokens(InlineExecutor(), SystemClock(), system_random_bytes)
 
 
 @pytest.fixture
@@ -40,7 +47,9 @@ def attempt(ports, pki):
         )
 
         async def run():
-            network = PeerNetwork(SocketNetwork(), lambda: settings, system_random_bytes)
+            network = PeerNetwork(
+                SocketNetwork(), lambda: settings, system_random_bytes, peer_tokens()
+            )
             for _ in range(2):
                 transport = await network.connect(host, ports[listener], 20_000)
                 transport.close()
@@ -87,7 +96,7 @@ def test_a_problem_is_logged_once(ports, pki, caplog):
     settings = PeerSettings("PLAINTEXT", None, "PLAIN", "alice", Secret("x"))
 
     async def run():
-        network = PeerNetwork(SocketNetwork(), lambda: settings, system_random_bytes)
+        network = PeerNetwork(SocketNetwork(), lambda: settings, system_random_bytes, peer_tokens())
         for _ in range(3):
             with pytest.raises(AuthenticationFailed):
                 await network.connect("127.0.0.1", ports["PLAINTEXT"], 20_000)
@@ -106,7 +115,7 @@ def test_a_node_that_does_not_answer_as_a_kafka_node_does():
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         settings = PeerSettings("X", None, "PLAIN", "alice", Secret("x"))
-        network = PeerNetwork(SocketNetwork(), lambda: settings, system_random_bytes)
+        network = PeerNetwork(SocketNetwork(), lambda: settings, system_random_bytes, peer_tokens())
         with pytest.raises(AuthenticationFailed) as failure:
             await network.connect(*server.sockets[0].getsockname(), 20_000)
         server.close()

@@ -32,7 +32,7 @@ from odradek.core.sasl.key_refresh import KeyRefresh
 from odradek.core.sasl.tokens import AccessToken
 from odradek.core.sasl.unsecured_jwt import UnsecuredTokens
 from odradek.env.clock import Clock
-from odradek.env.executor import Executor, call
+from odradek.env.executor import Executor, Pool, call
 from odradek.env.http import FetchError, Limits, Request, fetch, path_of, read_limited
 from odradek.env.tls_files import ClientTls
 
@@ -178,7 +178,7 @@ class _Keys:
     async def _fetch(self) -> None:
         function = partial(_document_and_keys, self._request, self._path, self._read)
         try:
-            self._read, keys = await call(self._executor, function)
+            self._read, keys = await call(self._executor, function, Pool.HTTP)
         except (FetchError, MalformedKeys) as error:
             self._refresh.fail(self._clock.monotonic_ms())
             self._report(f"the keys of {self._url} are not read: {error}")

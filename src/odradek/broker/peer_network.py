@@ -20,6 +20,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 
+from odradek.broker.peer_tokens import PeerTokens
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.peers import PeerSettings
 from odradek.core.sasl.client import (
@@ -29,6 +30,8 @@ from odradek.core.sasl.client import (
     SaslResponse,
     authenticate,
 )
+from odradek.core.sasl.login import LoginFailed
+from odradek.env.http import FetchError
 from odradek.env.network import DEFAULT_OPTIONS, Listener, Network, StreamOptions, Transport
 from odradek.env.randomness import RandomBytes
 from odradek.env.tls_files import PEM, ClientTls, TlsError
@@ -63,11 +66,14 @@ FindSettings = Callable[[], PeerSettings | None]
 class PeerNetwork:
     """A `Network` for connections to one listener of the other nodes."""
 
-    def __init__(self, network: Network, find: FindSettings, random_bytes: RandomBytes) -> None:
+    def __init__(
+        self, network: Network, find: FindSettings, random_bytes: RandomBytes, tokens: PeerTokens
+    ) -> None:
         """`find` returns the newest settings."""
         self._network = network
         self._find = find
         self._random_bytes = random_bytes
+        self._tokens = tokens
         self._problems: dict[tuple[str, int], str] = {}
         """The last logged problem of each address."""
 
@@ -106,9 +112,7 @@ class PeerNetwork:
     async def _authenticate(self, transport: Transport, settings: PeerSettings) -> None:
         if settings.mechanism is None:
             return
-        credential = Credential(
-            settings.mechanism, settings.user, settings.password.value, settings.is_token
-        )
+        credential = await self._credential(transport, settings, settings.mechanism)
         steps = authenticate(credential, self._random_bytes(NONCE_BYTES).hex())
         try:
             request = next(steps)
@@ -119,8 +123,22 @@ class PeerNetwork:
         except SaslFailure as failure:
             transport.close()
             raise AuthenticationFailed(
-                f"SASL {settings.mechanism} as {settings.user}: {failure}"
+                f"SASL {settings.mechanism} as {credential.user}: {failure}"
             ) from failure
+        except BaseException:
+            transport.close()
+            raise
+
+    async def _credential(
+        self, transport: Transport, settings: PeerSettings, mechanism: str
+    ) -> Credential:
+        if settings.login is None:
+            return Credential(mechanism, settings.user, settings.password.value, settings.is_token)
+        try:
+            return await self._tokens.credential(settings.login)
+        except (FetchError, LoginFailed) as error:
+            transport.close()
+            raise AuthenticationFailed(f"there is no access token: {error}") from error
         except BaseException:
             transport.close()
             raise
@@ -145,7 +163,10 @@ def client_tls(settings: PeerSettings) -> ClientTls | None:
 
 
 def peer_networks(
-    network: Network, find_config: Callable[[], BrokerConfig], random_bytes: RandomBytes
+    network: Network,
+    find_config: Callable[[], BrokerConfig],
+    random_bytes: RandomBytes,
+    tokens: PeerTokens,
 ) -> tuple[Network, Network]:
     """Return the networks for connections to brokers and to controllers.
 
@@ -154,9 +175,11 @@ def peer_networks(
     brokers = controllers = network
     config = find_config()
     if config.broker_peers is not None:
-        brokers = PeerNetwork(network, lambda: find_config().broker_peers, random_bytes)
+        brokers = PeerNetwork(network, lambda: find_config().broker_peers, random_bytes, tokens)
     if config.controller_peers is not None:
-        controllers = PeerNetwork(network, lambda: find_config().controller_peers, random_bytes)
+        controllers = PeerNetwork(
+            network, lambda: find_config().controller_peers, random_bytes, tokens
+        )
     return brokers, controllers
 
 

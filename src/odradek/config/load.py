@@ -14,6 +14,7 @@ from odradek.config.consistency import problems
 from odradek.config.definition import Setting, Status
 from odradek.config.layers import BrokerLayers
 from odradek.config.oauth import CALLBACK_HANDLER
+from odradek.config.oauth_login import LOGIN_HANDLER
 from odradek.config.properties import parse_properties
 from odradek.config.registry import broker_setting, broker_settings
 
@@ -37,6 +38,8 @@ class FriendlyDefault(NamedTuple):
 
 _ALONE = "Kafka's default needs several brokers"
 _PER_LISTENER = sasl.PER_LISTENER | tls.PER_LISTENER | broker_config.PER_LISTENER
+_OF_OAUTH = (CALLBACK_HANDLER, LOGIN_HANDLER)
+"""Settings of which only the values for OAUTHBEARER have an effect."""
 FRIENDLY_DEFAULTS = (
     FriendlyDefault("process.roles", "broker,controller", When.ALWAYS, "Kafka has no default"),
     FriendlyDefault("node.id", "1", When.ALWAYS, "Kafka has no default"),
@@ -163,9 +166,9 @@ def _review_status(name: str, setting: Setting, wrong: list[str], warnings: list
         and setting.name not in _PER_LISTENER
     ):
         warnings.append(f"{name} has no effect: this setting is not supported for single listeners")
-    elif setting.name == CALLBACK_HANDLER and not name.endswith(f".oauthbearer.{CALLBACK_HANDLER}"):
+    elif setting.name in _OF_OAUTH and not name.endswith(f".oauthbearer.{setting.name}"):
         warnings.append(
-            f"{name} has no effect: only listener.name.<listener>.oauthbearer.{CALLBACK_HANDLER} is "
+            f"{name} has no effect: only listener.name.<listener>.oauthbearer.{setting.name} is "
             "supported"
         )
     elif name == "sasl.jaas.config":

@@ -2,18 +2,22 @@
 
 As in Kafka, `listener.name.<listener>.<mechanism>.sasl.jaas.config` of the inter-broker listener
 and of the controller listener has the `username` and the `password` of the node itself. For PLAIN
-it also has the users that may connect.
+it also has the users that may connect. With OAUTHBEARER the node gets access tokens as a client does
+(`oauth_login`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE, parse_login_module
 from odradek.config.layers import BrokerLayers
-from odradek.config.sasl import MECHANISMS, PLAIN, SASL_PROTOCOLS
+from odradek.config.oauth import OAUTHBEARER
+from odradek.config.oauth_login import LoginSettings, login_settings
+from odradek.config.sasl import MECHANISMS, PLAIN, SASL_PROTOCOLS, find_for_oauth
 from odradek.config.tls import TLS_PROTOCOLS, PeerTlsSettings, peer_tls_settings
 
 CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
@@ -30,6 +34,8 @@ class PeerSettings(NamedTuple):
     password: Secret
     is_token: bool = False
     """Whether the user and the password are those of a delegation token."""
+    login: LoginSettings | None = None
+    """How the node gets access tokens; None without OAUTHBEARER."""
 
 
 def peer_settings(
@@ -56,7 +62,8 @@ def peer_settings(
     if protocol not in SASL_PROTOCOLS:
         return PeerSettings(listener, tls, None, "", Secret(""))
     mechanism = str(layers.value(mechanism_name))
-    supported = (PLAIN,) if mechanism_name == CONTROLLER_MECHANISM else MECHANISMS
+    of_controllers = mechanism_name == CONTROLLER_MECHANISM
+    supported = (PLAIN, OAUTHBEARER) if of_controllers else MECHANISMS
     if mechanism not in supported:
         # A controller reads the credentials of SCRAM from the metadata log, which it cannot read
         # before it has connected to the other controllers.
@@ -64,6 +71,10 @@ def peer_settings(
             mechanism_name, mechanism, f"it must be {' or '.join(supported)}"
         )
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    if mechanism == OAUTHBEARER:
+        return PeerSettings(
+            listener, tls, mechanism, "", Secret(""), login=_login(layers, listener, name)
+        )
     expected = PLAIN_LOGIN_MODULE if mechanism == PLAIN else SCRAM_LOGIN_MODULE
     text = layers.effective.get(name)
     if not text:
@@ -80,3 +91,14 @@ def peer_settings(
         )
     is_token = module.is_token and mechanism != PLAIN
     return PeerSettings(listener, tls, mechanism, user, Secret(password), is_token)
+
+
+def _login(layers: BrokerLayers, listener: str, jaas: str) -> LoginSettings:
+    text = layers.effective.get(jaas)
+    module = parse_login_module(jaas, text) if text else None
+    try:
+        return login_settings(partial(find_for_oauth, layers, listener), module, is_encoded=False)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"nodes connect to listener {listener} with OAUTHBEARER: {error}"
+        ) from error

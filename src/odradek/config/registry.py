@@ -81,8 +81,8 @@ def base_name(name: str) -> str:
     _, dot, base = name[len(_LISTENER_PREFIX) :].partition(".")
     if not dot:
         return name
-    mechanism, dot, of_mechanism = base.partition(".")
-    if mechanism == "oauthbearer" and dot and of_mechanism.startswith("sasl.oauthbearer."):
+    mechanism, _, of_mechanism = base.partition(".")
+    if mechanism == "oauthbearer" and of_mechanism.startswith(("sasl.oauthbearer.", "sasl.login.")):
         return of_mechanism
     return next((each for each in _OF_MECHANISM if base.endswith(each)), base)
 

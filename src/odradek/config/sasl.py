@@ -8,6 +8,7 @@ with the longest prefix applies. `sasl.jaas.config` of a server needs both.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from odradek.config.checks import ConfigurationError, Secret, Value
@@ -15,6 +16,8 @@ from odradek.config.jaas import PLAIN_LOGIN_MODULE, parse_login_module
 from odradek.config.layers import BrokerLayers
 from odradek.config.oauth import CALLBACK_HANDLER, OAUTHBEARER, TokenSettings, token_settings
 from odradek.config.oauth import PER_LISTENER as OF_OAUTH
+from odradek.config.oauth_login import LOGIN_HANDLER
+from odradek.config.oauth_login import SETTINGS as OF_LOGIN
 from odradek.config.registry import broker_settings
 
 SASL_PROTOCOLS = frozenset(("SASL_PLAINTEXT", "SASL_SSL"))
@@ -23,6 +26,7 @@ MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 """The supported mechanisms."""
 PER_LISTENER = OF_OAUTH | frozenset(
     (
+        *OF_LOGIN,
         "connections.max.reauth.ms",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
@@ -30,6 +34,9 @@ PER_LISTENER = OF_OAUTH | frozenset(
     )
 )
 """The settings that have an effect with the prefix of a listener."""
+
+ONLY_WITH_PREFIX = frozenset((CALLBACK_HANDLER, LOGIN_HANDLER, "sasl.jaas.config"))
+"""The settings that have no effect without the prefix of a listener and a mechanism."""
 
 _MECHANISMS = "sasl.enabled.mechanisms"
 _JAAS = "sasl.jaas.config"
@@ -76,18 +83,19 @@ def sasl_settings(layers: BrokerLayers, listener: str) -> SaslSettings:
         _passwords(layers, f"{prefix}plain.{_JAAS}") if PLAIN in names else {},
         {each: _lifetime_ms(layers, prefix, each) for each in names},
         size,
-        _tokens(layers, prefix, listener) if OAUTHBEARER in names else None,
+        _tokens(layers, listener) if OAUTHBEARER in names else None,
     )
 
 
-def _tokens(layers: BrokerLayers, prefix: str, listener: str) -> TokenSettings:
-    of_mechanism = f"{prefix}{OAUTHBEARER.lower()}."
+def _tokens(layers: BrokerLayers, listener: str) -> TokenSettings:
+    return token_settings(partial(find_for_oauth, layers, listener), listener)
 
-    def find(name: str) -> Value:
-        others = () if name in (_JAAS, CALLBACK_HANDLER) else (prefix + name, name)
-        return _find(layers, of_mechanism + name, *others)
 
-    return token_settings(find, listener)
+def find_for_oauth(layers: BrokerLayers, listener: str, name: str) -> Value:
+    """Return the value of a setting for OAUTHBEARER on a listener."""
+    prefix = f"listener.name.{listener.lower()}."
+    others = () if name in ONLY_WITH_PREFIX else (prefix + name, name)
+    return _find(layers, f"{prefix}{OAUTHBEARER.lower()}.{name}", *others)
 
 
 def _passwords(layers: BrokerLayers, name: str) -> dict[str, str]:

@@ -46,9 +46,11 @@ class Pool(Enum):
     """Snapshots of the metadata, one at a time."""
     GENERAL = "general"
     """Loading of logs, loading of coordinators, computations."""
+    HTTP = "http"
+    """Requests to OAuth servers, which may take as long as their timeouts allow."""
 
 
-THREADS = {Pool.DISK: 4, Pool.METADATA: 1, Pool.SNAPSHOT: 1, Pool.GENERAL: 4}
+THREADS = {Pool.DISK: 4, Pool.METADATA: 1, Pool.SNAPSHOT: 1, Pool.GENERAL: 4, Pool.HTTP: 2}
 """How many work items of a pool run at the same time."""
 
 

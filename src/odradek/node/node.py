@@ -41,6 +41,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.peer_network import peer_networks
+from odradek.broker.peer_tokens import PeerTokens
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.config.broker_config import BrokerConfig
 from odradek.env.clock import Clock, SystemClock
@@ -167,7 +168,10 @@ class Node:
         await access_tokens.start(self.config)
         topic_configs = TopicConfigs(self.config)
         self._to_brokers, self._to_controllers = peer_networks(
-            self._network, lambda: topic_configs.config, self._random_bytes
+            self._network,
+            lambda: topic_configs.config,
+            self._random_bytes,
+            PeerTokens(executor, self._clock, self._random_bytes),
         )
         storage = self._storage = NodeStorage(
             self.config,

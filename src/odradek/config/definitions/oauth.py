@@ -23,17 +23,18 @@ sasl.oauthbearer.expected.issuer  string  low
 sasl.oauthbearer.jwt.validator.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  medium
     How tokens are checked. The only other supported value is `org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator`, with the same effect.
 
-[unsupported: connections to other nodes do not use the mechanism OAUTHBEARER]
 sasl.oauthbearer.token.endpoint.url  string  medium
-    URL that tokens are fetched from.
+    URL that this node gets tokens from for connections to other nodes: of an OAuth server (https, http), or of a file with a token.
 sasl.oauthbearer.scope  string  medium
     Scope to request.
 sasl.oauthbearer.jwt.retriever.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever  medium
-    Java class that fetches tokens.
+    How tokens are fetched. The only other supported values are `org.apache.kafka.common.security.oauthbearer.FileJwtRetriever` and `ClientCredentialsJwtRetriever` in the same package, with the same effect.
 sasl.oauthbearer.client.credentials.client.id  string  medium
     Client id for the client credentials grant.
 sasl.oauthbearer.client.credentials.client.secret  password  medium
     Client secret for the client credentials grant.
+
+[unsupported: a client shows a secret to the OAuth server, not an assertion]
 sasl.oauthbearer.assertion.algorithm  string  = RS256  any-case{ES256,RS256}  medium
     Algorithm that signs assertions.
 sasl.oauthbearer.assertion.claim.aud  string  medium

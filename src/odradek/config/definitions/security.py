@@ -71,9 +71,9 @@ sasl.jaas.config  password  medium  per-broker
 sasl.server.max.receive.size  int  = 524288  medium
     Maximum size of a request before authentication.
 sasl.mechanism.controller.protocol  string  = GSSAPI  high
-    SASL mechanism of this node's connections to controllers: PLAIN.
+    SASL mechanism of this node's connections to controllers: PLAIN or OAUTHBEARER.
 sasl.mechanism.inter.broker.protocol  string  = GSSAPI  medium  per-broker
-    SASL mechanism of this node's connections to brokers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+    SASL mechanism of this node's connections to brokers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
 
 [unsupported: the principal is User:NAME with the name of the authenticated user, or User:ANONYMOUS]
 principal.builder.class  class  = org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder  medium  per-broker
@@ -88,16 +88,17 @@ sasl.client.callback.handler.class  class  medium
     Java class that handles SASL callbacks of the client side.
 sasl.login.class  class  medium
     Java class that performs the login.
+[honoured]
 sasl.login.callback.handler.class  class  medium
-    Java class that handles callbacks during login.
+    How this node gets tokens for OAUTHBEARER, as `listener.name.<listener>.oauthbearer.sasl.login.callback.handler.class`. It may be `org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler`. Other classes are not loaded.
 sasl.login.connect.timeout.ms  int  low
-    Timeout of a connection to the login server.
+    Timeout of a connection to the OAuth server. 10 seconds if it is not set.
 sasl.login.read.timeout.ms  int  low
-    Timeout of a response from the login server.
+    Timeout of a response from the OAuth server. 10 seconds if it is not set.
 sasl.login.retry.backoff.ms  long  = 100  low
-    First pause before a login is retried.
+    First pause before the request to the OAuth server is repeated.
 sasl.login.retry.backoff.max.ms  long  = 10000  low
-    Maximum pause before a login is retried.
+    How long the request to the OAuth server is repeated.
 sasl.login.refresh.window.factor  double  = 0.8  medium  per-broker
     Fraction of a token's lifetime after which the token is renewed.
 sasl.login.refresh.window.jitter  double  = 0.05  medium  per-broker
@@ -106,6 +107,8 @@ sasl.login.refresh.min.period.seconds  short  = 60  medium  per-broker
     Minimum time between two renewals of a token.
 sasl.login.refresh.buffer.seconds  short  = 300  medium  per-broker
     Minimum time between the renewal of a token and its expiry.
+
+[unsupported: the mechanism GSSAPI is not supported]
 sasl.kerberos.service.name  string  medium  per-broker
     Kerberos name of the service.
 sasl.kerberos.kinit.cmd  string  = /usr/bin/kinit  medium  per-broker
