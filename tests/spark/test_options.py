@@ -6,6 +6,7 @@ import pytest
 
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
+from odradek.spark.given import TUNING_IGNORED
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -17,16 +18,18 @@ from odradek.spark.offsets import (
     to_json,
 )
 from odradek.spark.options import (
-    TUNING_IGNORED,
     Layout,
     Subscription,
     layout,
     read_options,
     write_options,
 )
+from odradek.spark.values.settings import RegistrySettings, Typed
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 TYPED = {"valueFormat": "json", "valueSchema": "a INT"}
+AVRO = {"valueFormat": "avro"}
+REGISTRY = {"schemaRegistryUrl": "http://registry:8081/, http://other:8081"}
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
@@ -88,8 +91,20 @@ def test_where_a_stream_starts(given, expected):
         ({"minPartitions": "none"}, "minPartitions must be an integer"),
         ({"minPartitions": "0"}, "minPartitions must be at least 1"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss must be one of true, false"),
-        ({"valueFormat": "xml"}, "valueFormat must be one of json"),
-        ({"valueFormat": "json"}, "need both valueFormat=json and valueSchema"),
+        ({"valueFormat": "xml"}, "valueFormat must be one of json, avro"),
+        ({"valueFormat": "arvo"}, r"Did you mean avro\?"),
+        ({"valueFormt": "avro"}, r"Did you mean valueFormat\?"),
+        ({"valueFormat": "json"}, "need both valueFormat=json and valueSchema$"),
+        ({"keyFormat": "avro"}, "need both keyFormat=avro and keySchema, or schemaRegistryUrl"),
+        ({"keySchema": "long"}, "keySchema needs keyFormat"),
+        ({"schemaRegistryUser": "u"}, "schemaRegistryUser needs schemaRegistryUrl"),
+        (REGISTRY, "schemaRegistryUrl is for valueFormat or keyFormat avro"),
+        (REGISTRY | TYPED, "schemaRegistryUrl is for valueFormat or keyFormat avro"),
+        (AVRO | REGISTRY | {"schemaRegistryUser": "u"}, "give both schemaRegistryUser and"),
+        (AVRO | {"schemaRegistryUrl": "ftp://a"}, "must be like http://host:8081"),
+        (AVRO | {"schemaRegistryUrl": "http://u:p@a"}, "give schemaRegistryUser and"),
+        (AVRO | REGISTRY | {"subscribe": "a,b"}, "give valueSubject"),
+        (AVRO | REGISTRY | {"registerSchemas": "true"}, 'unknown option "registerSchemas"'),
         ({"decodeErrors": "null"}, "valueFormat and valueSchema are missing"),
         ({"badRecordsTopic": "b"}, "badRecordsTopic is for typed values"),
         (TYPED | {"badRecordsTopic": "b", "decodeErrors": "null"}, "not both"),
@@ -145,10 +160,31 @@ def test_headers_are_asked_for():
 
 
 def test_typed_values_are_asked_for():
-    given = {"valueFormat": "JSON", "valueSchema": "a INT", "decodeErrors": "null"}
-    assert read(**given).layout == layout(given) == Layout(False, "a INT", True)
-    assert read().layout == Layout(False, None, False)
-    assert write_options({**SERVERS, "valueFormat": "json"}).values_are_json
+    given = {"subscribe": "a", "valueFormat": "JSON", "valueSchema": "a INT"}
+    given["decodeErrors"] = "null"
+    wanted = Layout(value=Typed("value", "json", schema="a INT"), keeps_undecoded=True)
+    assert read(**given).layout == layout(given) == wanted
+    assert read().layout == layout({}) == Layout()
+    written = write_options({**SERVERS, "valueFormat": "json"})
+    assert (written.key, written.value) == (None, Typed("value", "json"))
+
+
+def test_a_schema_registry_is_asked_for():
+    user = {"schemaRegistryUser": "me", "schemaRegistryPassword": "secret"}
+    given = {**AVRO, **REGISTRY, **user, "keyFormat": "avro", "keySubject": "other"}
+    found = read(**given, **{"kafka.request.timeout.ms": "7"}).layout
+    urls = ("http://registry:8081", "http://other:8081")
+    registry = RegistrySettings(urls, "me", "secret", timeout_ms=7)
+    assert found.value == Typed("value", "avro", registry=registry, subject="a-value")
+    assert found.key == Typed("key", "avro", registry=registry, subject="other")
+    assert "secret" not in repr(found)
+    with pytest.raises(ValueError, match="give valueSubject"):
+        write_options({**SERVERS, **AVRO, **REGISTRY, "valueSchema": "long"})
+    written = write_options(
+        {**SERVERS, **AVRO, **REGISTRY, "topic": "t", "registerSchemas": "false"}
+    )
+    assert written.value is not None
+    assert (written.value.subject, written.value.registers) == ("t-value", False)
 
 
 def test_bad_records_are_written_to_another_topic():

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
+from tests.spark.registry_server import registry_server
 
 from odradek.spark import dead_letters, typed
 from odradek.spark.columns import ARROW_HEADERS
+from odradek.spark.json_decoding import JsonDecoder
 from odradek.spark.options import Layout
-from odradek.spark.typed import ValueDecoder
+from odradek.spark.typed import ColumnDecoder, RowDecoder
+from odradek.spark.values.settings import Typed
 
 SCHEMA = "name STRING, at TIMESTAMP, size INT, tags ARRAY<STRING>"
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -92,7 +97,7 @@ def test_columns_become_json_and_come_back(spark, servers, make_topic, checkpoin
 )
 def test_wrong_schemas_are_reported(schema, message):
     with pytest.raises(ValueError, match=message):
-        typed.schema(Layout(headers=False, value_schema=schema, keeps_undecoded=False))
+        typed.schema(Layout(value=Typed("value", "json", schema=schema)))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +139,9 @@ def test_records_that_cannot_be_decoded_are_separated():
     columns["topic"] = pa.repeat("t", len(rows))
     columns["partition"] = pa.array([2] * len(rows), pa.int32())
     columns["headers"] = pa.array([row["headers"] for row in rows], ARROW_HEADERS)
-    decoder = ValueDecoder(pa.struct([("x", pa.int64())]), keeps_undecoded=False)
+    json_decoder = JsonDecoder(pa.struct([("x", pa.int64())]))
+    value = ColumnDecoder(Typed("value", "json", schema="x LONG"), json_decoder)
+    decoder = pickle.loads(pickle.dumps(RowDecoder((value,), keeps_undecoded=False)))
     good, undecoded = decoder.separated(pa.record_batch(columns))
     assert good.column("offset").to_pylist() == [7, 10]
     assert good.column("value").to_pylist() == [{"x": 1}, None]
@@ -156,3 +163,56 @@ def test_records_that_cannot_be_decoded_are_separated():
         assert (name, bool(message)) == (dead_letters.PREFIX + "message", True)
     whole, nothing = decoder.separated(pa.record_batch(columns).slice(0, 1))
     assert (whole.num_rows, nothing) == (1, None)
+
+
+@pytest.mark.spark
+def test_keys_and_values_with_a_schema_registry(spark, servers, make_topic, checkpoint):
+    topic, bad = make_topic(), make_topic()
+    rows = spark.sql(
+        "SELECT 7L AS key, named_struct('at', TIMESTAMP '2026-11-22 12:00:00Z', 'price', 1.50BD,"
+        " 'tags', map('a', array(1, NULL))) AS value UNION ALL SELECT 8L, NULL"
+    ).coalesce(1)
+    avro = {"keyFormat": "avro", "valueFormat": "avro", "kafka.bootstrap.servers": servers}
+    with registry_server() as registry:
+        avro["schemaRegistryUrl"] = registry.url
+        rows.write.format("odradek").mode("append").options(**avro, topic=topic).save()
+        assert sorted(registry.subjects) == [f"{topic}-key", f"{topic}-value"]
+        producer = Producer({"bootstrap.servers": servers})
+        producer.produce(topic, b"text", b"\0\0\0\0\1\2")
+        producer.flush(30)
+
+        source = spark.read.format("odradek").options(**avro, subscribe=topic, badRecordsTopic=bad)
+        found = sorted(source.load().select("offset", "key", "value").collect())
+        value = {
+            "at": NOON.replace(tzinfo=None),
+            "price": Decimal("1.50"),
+            "tags": {"a": [1, None]},
+        }
+        expected = [(0, 7, value), (1, 8, None)]
+        assert [(at, key, row and row.asDict()) for at, key, row in found] == expected
+
+        stream = spark.readStream.format("odradek").options(
+            **avro, subscribe=topic, startingOffsets="earliest", decodeErrors="null"
+        )
+        read = []
+        query = (
+            stream.load()
+            .writeStream.foreachBatch(lambda batch, _: read.extend(batch.collect()))
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    read.sort(key=lambda row: row.offset)
+    assert [(row.key, row.undecodedKey) for row in read] == [(7, None), (8, None), (1, None)]
+    assert [(row.value and row.value.price, row.undecoded) for row in read] == [
+        (Decimal("1.50"), None),
+        (None, None),
+        (None, b"text"),
+    ]
+    plain = {"kafka.bootstrap.servers": servers, "subscribe": bad}
+    (letter,) = (
+        spark.read.format("odradek").options(**plain, includeHeaders="true").load().collect()
+    )
+    assert (letter.key, letter.value) == (b"\0\0\0\0\1\2", b"text")
+    assert letter.headers[0].value.startswith(b"value: it does not begin with the byte 0")

@@ -4,10 +4,11 @@
 existing session. The format has the options and the schema of Spark's own Kafka connector, and uses
 `odradek.client`. `docs/spark.md` has examples.
 
-Spark calls `source`, `readers` and `writers`. A read uses these modules, in this order: `options`,
-`resolution` (partitions and offsets), `planning` (splits), `fetching`, `batches` (headers,
+Spark calls `source`, `readers` and `writers`. A read uses these modules, in this order: `options` (with
+`given`), `resolution` (partitions and offsets), `planning` (splits), `fetching`, `batches` (headers,
 checksums) and `columns` (Arrow), which uses `positions` (numpy). `typed` decodes and
-encodes JSON values with `json_decoding` and `json_encoding`, and `dead_letters` writes records that
+encodes keys and values with `json_decoding`, `json_encoding` and `values` (Avro, schema registries),
+and `dead_letters` writes records that
 cannot be decoded to another topic. A write uses `options`, `write_schema`, `partitioning`,
 `topic_writer`, `encoding` and `producing`. Exactly-once writes also use `transactional`, `markers`,
 `distribution` and `exchange`. `offsets` parses and formats offsets. `java`, `class_archive` and

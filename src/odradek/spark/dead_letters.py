@@ -1,4 +1,4 @@
-"""Writes records whose value cannot be decoded to another topic (the option `badRecordsTopic`).
+"""Writes records whose key or value cannot be decoded to another topic (the option `badRecordsTopic`).
 
 A task that reads such a record writes it with its key, value and headers. More headers say why it
 cannot be decoded, and where it is, as those of Kafka Connect (KIP-298) and Kafka Streams (KIP-1034)
@@ -19,7 +19,7 @@ from odradek.spark.options import ReadOptions, WriteOptions
 from odradek.spark.producing import Sender
 from odradek.spark.resolution import connect
 from odradek.spark.topic_writer import TopicWriter
-from odradek.spark.typed import Undecoded, ValueDecoder
+from odradek.spark.typed import RowDecoder, Undecoded
 
 PREFIX = "__odradek.errors."
 """The beginning of the names of the headers that are added."""
@@ -27,7 +27,7 @@ PLACE = ("topic", "partition", "offset")
 
 
 def decoded(
-    batches: Iterable[pa.RecordBatch], decoder: ValueDecoder, options: ReadOptions
+    batches: Iterable[pa.RecordBatch], decoder: RowDecoder, options: ReadOptions
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches without the rows that cannot be decoded, and write those to the other topic.
 

@@ -18,6 +18,7 @@ from odradek.spark import exchange
 from odradek.spark.options import write_options
 from odradek.spark.resolution import connect
 from odradek.spark.topic_writer import encoded_rows
+from odradek.spark.typed import encoders
 from odradek.spark.write_schema import (
     COLUMN_TYPES,
     ENCODED_SCHEMA,
@@ -46,13 +47,14 @@ def by_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
     with connect(parsed.connection) as cluster:
         count = len(cluster.topic(parsed.topic, create=True).partitions)
     check_schema(frame.schema, parsed)
+    of_columns = encoders(parsed, frame.schema)
     used = [name for name in COLUMN_TYPES if name in frame.columns and name != "topic"]
 
     in_files = is_local(frame.sparkSession.sparkContext.getConf().get("spark.master", ""))
 
     def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         directory = exchange.local_directory() if in_files else None
-        return encoded_rows(parsed, count, batches, directory)
+        return encoded_rows(parsed, count, batches, directory, of_columns)
 
     encoded = frame.select(*used).mapInArrow(encode, ENCODED_SCHEMA)
     mark = EncodedFor(parsed.topic, parsed.codec).mark

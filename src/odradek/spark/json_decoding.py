@@ -6,14 +6,13 @@ row, several rows, or an error. Two values never give one row together, because 
 directly after a `}`, and no line feed in a string. So if there are as many rows as values, row i is
 value i.
 
-If there is an error, or there are more rows than values, the first and the second half of the
-values are parsed again, one after the other. This is repeated until each value that cannot be
-decoded is alone.
+If there is an error, or there are more rows than values, halves of the values are parsed again
+(`odradek.spark.values.bulk`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,34 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.json
 from numpy.typing import NDArray
 
+from odradek.spark.values.bulk import Decoded, arranged, decode_in_parts
+
 WHITESPACE = b" \t\r\n"
 ZONE = r"[T ]\d\d:?\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 """A time with a zone."""
-
-
-class Decoded(NamedTuple):
-    """One row for each value."""
-
-    rows: pa.StructArray
-    """Null for null values, and for values that cannot be decoded."""
-    bad: NDArray[np.bool_]
-    """Whether the value cannot be decoded."""
-    reasons: dict[int, str]
-    """Why the values cannot be decoded, by row."""
-
-
-class _Parts:
-    """What was decoded so far. Values have the numbers in which they were given."""
-
-    def __init__(self) -> None:
-        self.arrays: list[pa.StructArray] = []
-        self.numbers: list[NDArray[np.int64]] = []
-        self.reasons: dict[int, str] = {}
-
-    def add(self, array: pa.StructArray, first: int) -> None:
-        """Add the rows of the values from `first` on."""
-        self.arrays.append(array)
-        self.numbers.append(np.arange(first, first + len(array)))
 
 
 class JsonDecoder:
@@ -61,37 +37,22 @@ class JsonDecoder:
             explicit_schema=schema, unexpected_field_behavior="ignore"
         )
 
+    @property
+    def type(self) -> pa.StructType:
+        """The type of the decoded values."""
+        return self._type
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to copy this object: options of the parser cannot be pickled."""
+        return JsonDecoder, (self._type,)
+
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode all values."""
         chosen, row_of = _objects(values)
-        parts = _Parts()
-        self._decode(chosen, 0, parts)
-        source = np.full(len(values), -1)
-        if parts.numbers:
-            decoded = row_of[np.concatenate(parts.numbers)]
-            source[decoded] = np.arange(len(decoded))
-            array = parts.arrays[0] if len(parts.arrays) == 1 else pa.concat_arrays(parts.arrays)
-            if len(decoded) != len(values) or np.any(source[1:] < source[:-1]):
-                array = array.take(pa.array(source, mask=source < 0))
-        else:
-            array = pa.nulls(len(values), self._type)
-        bad = (source < 0) & values.is_valid().to_numpy(zero_copy_only=False)
-        reasons = dict.fromkeys(np.flatnonzero(bad).tolist(), "it is not a JSON object")
-        reasons |= {int(row_of[number]): reason for number, reason in parts.reasons.items()}
-        return Decoded(array, bad, reasons)
-
-    def _decode(self, values: pa.BinaryArray, first: int, parts: _Parts) -> None:
-        count = len(values)
-        if count == 0:
-            return
-        try:
-            parts.add(self._parse(values), first)
-        except pa.ArrowInvalid as error:
-            if count == 1:
-                parts.reasons[first] = str(error)
-                return
-            self._decode(values.slice(0, count // 2), first, parts)
-            self._decode(values.slice(count // 2), first + count // 2, parts)
+        parts = decode_in_parts(
+            len(chosen), lambda start, stop: self._parse(chosen.slice(start, stop - start))
+        )
+        return arranged(values, row_of, parts, self._type, "it is not a JSON object")
 
     def _parse(self, values: pa.BinaryArray) -> pa.StructArray:
         """Parse objects.

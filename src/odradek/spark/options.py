@@ -7,16 +7,15 @@ Names are case-insensitive. Settings of the client may be written with or withou
 
 from __future__ import annotations
 
-import difflib
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from odradek.client.security import PLAINTEXT, SECURITY_SETTINGS, Security, parse_security
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
+from odradek.spark.given import Given
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -27,6 +26,7 @@ from odradek.spark.offsets import (
     parse_assignment,
     parse_listed,
 )
+from odradek.spark.values.settings import TYPED_OPTIONS, WRITE_ONLY, Typed, parse_typed
 
 CONNECTION_OPTIONS = (
     "bootstrap.servers",
@@ -46,8 +46,7 @@ READ_OPTIONS = (
     "endingTimestamp",
     "endingOffsetsByTimestamp",
     "includeHeaders",
-    "valueFormat",
-    "valueSchema",
+    *TYPED_OPTIONS,
     "decodeErrors",
     "badRecordsTopic",
     "failOnDataLoss",
@@ -65,7 +64,8 @@ READ_OPTIONS = (
 )
 WRITE_OPTIONS = (
     "topic",
-    "valueFormat",
+    *TYPED_OPTIONS,
+    *WRITE_ONLY,
     "acks",
     "batch.size",
     "compression.type",
@@ -76,42 +76,6 @@ WRITE_OPTIONS = (
     "txnAppId",
     "txnVersion",
 )
-SPARK_OPTIONS = ("checkpointLocation", "path", "queryName")
-"""Options that Spark itself adds to the options of a sink."""
-
-TUNING_IGNORED = frozenset(
-    [
-        "auto.offset.reset",
-        "buffer.memory",
-        "connections.max.idle.ms",
-        "delivery.timeout.ms",
-        "enable.auto.commit",
-        "fetch.max.wait.ms",
-        "fetch.min.bytes",
-        "heartbeat.interval.ms",
-        "linger.ms",
-        "max.block.ms",
-        "max.in.flight.requests.per.connection",
-        "max.partition.fetch.bytes",
-        "max.poll.interval.ms",
-        "max.poll.records",
-        "max.request.size",
-        "metadata.max.age.ms",
-        "receive.buffer.bytes",
-        "reconnect.backoff.max.ms",
-        "reconnect.backoff.ms",
-        "retries",
-        "retry.backoff.ms",
-        "send.buffer.bytes",
-        "session.timeout.ms",
-        "kafkaconsumer.polltimeoutms",
-        "fetchoffset.numretries",
-        "fetchoffset.retryintervalms",
-        "groupidprefix",
-    ]
-)
-"""Settings that are ignored, in lower case and without the prefix `kafka.`."""
-
 CODECS = {codec.name.lower(): codec for codec in Codec}
 ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
@@ -124,11 +88,7 @@ TRANSACTION_TIMEOUT_MS = 10 * 60 * 1000
 GROUP_SIZE_MAX = 200
 """The maximum length of the name of a group that is derived from a subscription."""
 GUARANTEES = {"exactly-once": True, "at-least-once": False}
-VALUE_FORMATS = {"json": True}
 DECODE_ERRORS = {"fail": False, "null": True}
-
-T = TypeVar("T")
-D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +103,18 @@ class ConnectionOptions:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of a read. `value_schema` is None if values are bytes."""
+    """The columns of a read. `key` and `value` are None if they are bytes."""
 
-    headers: bool
-    value_schema: str | None
-    keeps_undecoded: bool
-    """Whether values that cannot be decoded are null, with their bytes in another column."""
+    headers: bool = False
+    key: Typed | None = None
+    value: Typed | None = None
+    keeps_undecoded: bool = False
+    """Whether what cannot be decoded is null, with its bytes in another column."""
+
+    @property
+    def typed(self) -> list[Typed]:
+        """The typed columns."""
+        return [each for each in (self.key, self.value) if each is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +163,8 @@ class WriteOptions:
 
     connection: ConnectionOptions
     topic: str | None
-    values_are_json: bool
+    key: Typed | None
+    value: Typed | None
     acks: int
     batch_size: int
     codec: Codec
@@ -209,106 +176,60 @@ class WriteOptions:
     checkpoint: str | None
 
 
-class _Given:
-    """The given options by name. An unknown option raises a ValueError."""
-
-    def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
-        self._known = sorted({*known, *CONNECTION_OPTIONS})
-        self._values: dict[str, str] = {}
-        by_folded = {name.lower(): name for name in (*self._known, *SPARK_OPTIONS)}
-        for given, value in options.items():
-            folded = given.lower().removeprefix("kafka.")
-            if folded in TUNING_IGNORED:
-                warnings.warn(f'option "{given}" has no effect in this source', stacklevel=6)
-            elif folded in by_folded:
-                self._values[by_folded[folded]] = value
-            else:
-                raise ValueError(self._unknown(given, folded, by_folded))
-
-    def _unknown(self, given: str, folded: str, by_folded: Mapping[str, str]) -> str:
-        close = difflib.get_close_matches(folded, by_folded, n=1)
-        hint = f" Did you mean {by_folded[close[0]]}?" if close else ""
-        return f'unknown option "{given}".{hint} Known are: {", ".join(self._known)}'
-
-    def has(self, name: str) -> bool:
-        """Whether an option was given."""
-        return name in self._values
-
-    def text(self, name: str, default: str = "") -> str:
-        """Return the value of an option unchanged."""
-        return self._values.get(name, default)
-
-    def integer(self, name: str, minimum: int) -> int | None:
-        """Return the value as a number of at least `minimum`; None if not given."""
-        if name not in self._values:
-            return None
-        text = self._values[name]
-        try:
-            value = int(text)
-        except ValueError:
-            raise ValueError(f"{name} must be an integer; it is {text!r}") from None
-        if value < minimum:
-            raise ValueError(f"{name} must be at least {minimum}; it is {value}")
-        return value
-
-    def boolean(self, name: str, default: bool) -> bool:
-        """Return the value as a boolean."""
-        return self.choice(name, {"true": True, "false": False}, default)
-
-    def choice(self, name: str, choices: Mapping[str, T], default: D) -> T | D:
-        """Return the entry of `choices` for the value."""
-        if name not in self._values:
-            return default
-        text = self._values[name]
-        if text.lower() not in choices:
-            raise ValueError(f"{name} must be one of {', '.join(choices)}; it is {text!r}")
-        return choices[text.lower()]
-
-
 def layout(options: Mapping[str, str]) -> Layout:
     """Return the columns of a read. Reject unknown options.
 
+    Spark also asks for them when a query writes. Then no values are typed.
+
     Raises:
-        ValueError: an option is unknown or malformed.
+        ValueError: an option is unknown, malformed, or contradicts another one.
     """
-    return _layout(_Given(options, (*READ_OPTIONS, *WRITE_OPTIONS)))
+    given = _given(options, (*READ_OPTIONS, *WRITE_OPTIONS))
+    if not given.has_any("assign", "subscribe", "subscribePattern"):
+        return Layout(headers=given.boolean("includeHeaders", False))
+    return _layout(given, _topics(_subscription(given)))
 
 
-def _layout(given: _Given) -> Layout:
+def _given(options: Mapping[str, str], known: Iterable[str]) -> Given:
+    return Given(options, {*known, *CONNECTION_OPTIONS})
+
+
+def _topics(subscription: Subscription) -> list[str]:
+    """Return the topics that a subscription names."""
+    return sorted({*subscription.topics, *(each.topic for each in subscription.partitions)})
+
+
+def _layout(given: Given, topics: Sequence[str]) -> Layout:
+    """Return the columns of a read whose options fit each other."""
+    typed = parse_typed(given, topics, _request_timeout_ms(given))
+    for name in ("decodeErrors", "badRecordsTopic"):
+        if given.has(name) and not typed:
+            raise ValueError(f"{name} is for typed values: valueFormat and valueSchema are missing")
     return Layout(
         headers=given.boolean("includeHeaders", False),
-        value_schema=given.text("valueSchema").strip() or None,
+        key=typed.get("key"),
+        value=typed.get("value"),
         keeps_undecoded=given.choice("decodeErrors", DECODE_ERRORS, False),
     )
 
 
-def _checked_layout(given: _Given) -> Layout:
-    """Return the columns of a read whose options fit each other."""
-    is_json = given.choice("valueFormat", VALUE_FORMATS, False)
-    found = _layout(given)
-    if is_json != (found.value_schema is not None):
-        raise ValueError("typed values need both valueFormat=json and valueSchema")
-    for name in ("decodeErrors", "badRecordsTopic"):
-        if given.has(name) and not is_json:
-            raise ValueError(f"{name} is for typed values: valueFormat and valueSchema are missing")
-    return found
-
-
 def _bad_records(
-    given: _Given, connection: ConnectionOptions, subscription: Subscription
+    given: Given, connection: ConnectionOptions, subscription: Subscription
 ) -> WriteOptions | None:
     topic = given.text("badRecordsTopic")
     if not topic:
         return None
     if given.has("decodeErrors"):
         raise ValueError("give decodeErrors or badRecordsTopic, not both")
-    names = {*subscription.topics, *(each.topic for each in subscription.partitions)}
-    if topic in names or (subscription.pattern and re.fullmatch(subscription.pattern, topic)):
+    if topic in _topics(subscription) or (
+        subscription.pattern and re.fullmatch(subscription.pattern, topic)
+    ):
         raise ValueError(f"badRecordsTopic {topic} is read by the same query: use another topic")
     return WriteOptions(
         connection=connection,
         topic=topic,
-        values_are_json=False,
+        key=None,
+        value=None,
         acks=-1,
         batch_size=BATCH_SIZE,
         codec=Codec.NONE,
@@ -327,7 +248,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
     Raises:
         ValueError: an option is unknown, missing, malformed, or contradicts another one.
     """
-    given = _Given(options, READ_OPTIONS)
+    given = _given(options, READ_OPTIONS)
     if streaming:
         for name in READ_OPTIONS:
             if name.startswith("ending") and given.has(name):
@@ -343,7 +264,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
         subscription=subscription,
         start=_start(given, LATEST if streaming else EARLIEST, streaming),
         end=_end(given),
-        layout=_checked_layout(given),
+        layout=_layout(given, _topics(subscription)),
         fail_on_data_loss=given.boolean("failOnDataLoss", True),
         min_partitions=given.integer("minPartitions", 1),
         max_records_per_partition=given.integer("maxRecordsPerPartition", 1),
@@ -365,15 +286,19 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     Raises:
         ValueError: an option is unknown, missing or malformed.
     """
-    given = _Given(options, WRITE_OPTIONS)
+    given = _given(options, WRITE_OPTIONS)
     acks = given.choice("acks", ACKS, -1)
     idempotent = given.boolean("enable.idempotence", acks == -1)
     if idempotent and acks != -1:
         raise ValueError("enable.idempotence needs acks=all")
+    topic = given.text("topic") or None
+    topics = [] if topic is None else [topic]
+    typed = parse_typed(given, topics, _request_timeout_ms(given), writing=True)
     return WriteOptions(
         connection=_connection(given),
-        topic=given.text("topic") or None,
-        values_are_json=given.choice("valueFormat", VALUE_FORMATS, False),
+        topic=topic,
+        key=typed.get("key"),
+        value=typed.get("value"),
         acks=acks,
         batch_size=given.integer("batch.size", 1) or BATCH_SIZE,
         codec=given.choice("compression.type", CODECS, Codec.NONE),
@@ -386,7 +311,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     )
 
 
-def _exactly_once(given: _Given) -> bool | None:
+def _exactly_once(given: Given) -> bool | None:
     """Return the guarantee that was asked for, explicitly or by an option that needs it."""
     guarantee = given.choice("deliveryGuarantee", GUARANTEES, None)
     for name in ("transactional.id", "txnAppId"):
@@ -397,14 +322,14 @@ def _exactly_once(given: _Given) -> bool | None:
     return guarantee
 
 
-def _application(given: _Given) -> tuple[str, int] | None:
+def _application(given: Given) -> tuple[str, int] | None:
     name, version = given.text("txnAppId"), given.integer("txnVersion", 0)
     if bool(name) != (version is not None):
         raise ValueError("give both txnAppId and txnVersion, or none of them")
     return None if version is None else (name, version)
 
 
-def _group(given: _Given) -> str | None:
+def _group(given: Given) -> str | None:
     """Return the group that shows the progress of a streaming query.
 
     The default is derived from the subscription, because a reader does not know its query.
@@ -415,19 +340,23 @@ def _group(given: _Given) -> str | None:
     return given.text("groupId") or given.text("group.id") or f"spark-{subscribed}"[:GROUP_SIZE_MAX]
 
 
-def _connection(given: _Given) -> ConnectionOptions:
+def _connection(given: Given) -> ConnectionOptions:
     servers = given.text("bootstrap.servers")
     if not servers:
         raise ValueError('option "kafka.bootstrap.servers" is missing: host:port[,host:port]')
     return ConnectionOptions(
         bootstrap_servers=servers,
         client_id=given.text("client.id", "odradek-spark"),
-        request_timeout_ms=given.integer("request.timeout.ms", 1) or REQUEST_TIMEOUT_MS,
+        request_timeout_ms=_request_timeout_ms(given),
         security=parse_security({n: given.text(n) for n in SECURITY_SETTINGS if given.has(n)}),
     )
 
 
-def _subscription(given: _Given) -> Subscription:
+def _request_timeout_ms(given: Given) -> int:
+    return given.integer("request.timeout.ms", 1) or REQUEST_TIMEOUT_MS
+
+
+def _subscription(given: Given) -> Subscription:
     ways = [name for name in ("assign", "subscribe", "subscribePattern") if given.has(name)]
     if len(ways) != 1:
         raise ValueError(
@@ -453,7 +382,7 @@ def _subscription(given: _Given) -> Subscription:
     return subscription
 
 
-def _start(given: _Given, default: int, streaming: bool) -> Bound:
+def _start(given: Given, default: int, streaming: bool) -> Bound:
     latest_if_none = given.choice(
         "startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, False
     )
@@ -467,7 +396,7 @@ def _start(given: _Given, default: int, streaming: bool) -> Bound:
     return bound
 
 
-def _end(given: _Given) -> Bound:
+def _end(given: Given) -> Bound:
     timed = _at_time(given, "endingTimestamp", "endingOffsetsByTimestamp", latest_if_none=True)
     if timed is not None:
         return timed
@@ -478,7 +407,7 @@ def _end(given: _Given) -> Bound:
     return bound
 
 
-def _at_time(given: _Given, everywhere: str, listed: str, latest_if_none: bool) -> AtTime | None:
+def _at_time(given: Given, everywhere: str, listed: str, latest_if_none: bool) -> AtTime | None:
     timestamp_ms = given.integer(everywhere, 0)
     if timestamp_ms is not None:
         return AtTime(timestamp_ms, latest_if_none)
@@ -487,7 +416,7 @@ def _at_time(given: _Given, everywhere: str, listed: str, latest_if_none: bool) 
     return None
 
 
-def _bound(given: _Given, name: str, default: int) -> At | Listed:
+def _bound(given: Given, name: str, default: int) -> At | Listed:
     text = given.text(name).strip()
     words = {"": default, "earliest": EARLIEST, "latest": LATEST}
     if text.lower() in words:
@@ -502,7 +431,7 @@ def _bound(given: _Given, name: str, default: int) -> At | Listed:
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def _duration_ms(given: _Given, name: str, default: int) -> int:
+def _duration_ms(given: Given, name: str, default: int) -> int:
     """Parse a duration such as `15m` or `500ms` into milliseconds.
 
     A number without a unit is in milliseconds, as in Spark's JavaUtils.

@@ -44,11 +44,11 @@ from odradek.spark.options import ReadOptions
 from odradek.spark.planning import Split
 from odradek.spark.pushdown import Pushed
 from odradek.spark.reporting import explained
-from odradek.spark.typed import ValueDecoder
+from odradek.spark.typed import RowDecoder
 
 
 def _read(
-    options: ReadOptions, decoder: ValueDecoder | None, split: Split
+    options: ReadOptions, decoder: RowDecoder | None, split: Split
 ) -> Iterable[pa.RecordBatch]:
     """Return the rows of a split, decoded."""
     batches = read_split(options, split)
@@ -62,7 +62,7 @@ def _read(
 class BatchReader(DataSourceReader):
     """Reads from a start to an end. Both are fixed when the query is planned."""
 
-    def __init__(self, options: ReadOptions, decoder: ValueDecoder | None = None) -> None:
+    def __init__(self, options: ReadOptions, decoder: RowDecoder | None = None) -> None:
         self._options = options
         self._decoder = decoder
         self._pushed = Pushed()
@@ -120,7 +120,7 @@ class FilteringBatchReader(BatchReader):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads micro-batches. Spark stores the offsets in its checkpoint."""
 
-    def __init__(self, options: ReadOptions, decoder: ValueDecoder | None = None) -> None:
+    def __init__(self, options: ReadOptions, decoder: RowDecoder | None = None) -> None:
         self._options = options
         self._decoder = decoder
         self._cluster: Cluster | None = None

@@ -8,7 +8,8 @@ from pyspark.sql.types import StructType
 from odradek.spark import typed
 from odradek.spark.options import Layout, layout, read_options, write_options
 from odradek.spark.readers import BatchReader, FilteringBatchReader, StreamReader
-from odradek.spark.typed import ValueDecoder
+from odradek.spark.reporting import explained
+from odradek.spark.typed import RowDecoder
 from odradek.spark.write_schema import check_schema
 from odradek.spark.writers import BatchWriter, StreamWriter
 
@@ -23,7 +24,8 @@ class OdradekDataSource(DataSource):
 
     def schema(self) -> StructType | str:
         """Return the schema: that of Spark's Kafka source, or with typed values."""
-        return typed.schema(layout(self.options))
+        with explained():
+            return typed.schema(layout(self.options))
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader of a batch query."""
@@ -50,13 +52,14 @@ class OdradekDataSource(DataSource):
         return StreamWriter(options, schema)
 
     @staticmethod
-    def _decoder(schema: StructType, wanted: Layout) -> ValueDecoder | None:
+    def _decoder(schema: StructType, wanted: Layout) -> RowDecoder | None:
         if schema.fieldNames() != typed.field_names(wanted):
             raise ValueError(
                 "this source has a fixed schema: omit .schema(…). The option valueSchema has the "
-                "schema of JSON values"
+                "schema of typed values"
             )
-        return typed.decoder(wanted, schema)
+        with explained():
+            return typed.decoder(wanted, schema)
 
 
 class FilteringDataSource(OdradekDataSource):

@@ -18,15 +18,17 @@ from numpy.typing import NDArray
 from odradek.client.cluster import Cluster
 from odradek.env.clock import SystemClock
 from odradek.model.topic_partition import TopicPartition
-from odradek.spark import exchange, json_encoding
+from odradek.spark import exchange
 from odradek.spark.encoding import EncodedRecords, Rows, encode_records
 from odradek.spark.options import WriteOptions
 from odradek.spark.partitioning import partitions_of_keys
+from odradek.spark.typed import Encoders
 from odradek.spark.write_schema import EncodedFor
 
 CHUNK_BYTES = 8 << 20
 """Rows are collected up to about this size in bytes before they are encoded."""
 
+NO_ENCODERS: Encoders = {}
 Pieces = Mapping[TopicPartition, Iterator[EncodedRecords]]
 """Encoded records by partition, in order."""
 
@@ -59,10 +61,16 @@ def in_rounds(
 class RowEncoder:
     """Collects Arrow batches, and encodes their rows as records of partitions."""
 
-    def __init__(self, options: WriteOptions, partition_count: Callable[[str], int]) -> None:
+    def __init__(
+        self,
+        options: WriteOptions,
+        partition_count: Callable[[str], int],
+        encoders: Encoders = NO_ENCODERS,
+    ) -> None:
         self.row_count = 0
         """The number of rows that were encoded."""
         self._options = options
+        self._encoders = encoders
         self._partition_count = partition_count
         self._keyless = random.randrange(1 << 16)  # noqa: S311  (spreads load)
 
@@ -81,8 +89,8 @@ class RowEncoder:
     def _by_topic(self, table: pa.Table) -> Iterator[tuple[str, Rows, pa.Int32Array | None]]:
         """Yield the rows of each topic. The option `topic` overrides the column, as in Spark."""
         rows = Rows(
-            value=_binary(_value(table)),
-            key=None if "key" not in table.column_names else _binary(_column(table, "key")),
+            value=self._bytes(table, "value"),
+            key=None if "key" not in table.column_names else self._bytes(table, "key"),
             headers=_column(table, "headers") if "headers" in table.column_names else None,
         )
         partition = _column(table, "partition") if "partition" in table.column_names else None
@@ -96,6 +104,13 @@ class RowEncoder:
             index = np.flatnonzero(pc.equal(topics, topic).to_numpy(zero_copy_only=False))
             of_topic = None if partition is None else partition.take(pa.array(index))
             yield topic, rows.take(index), of_topic
+
+    def _bytes(self, table: pa.Table, name: str) -> pa.BinaryArray:
+        """Return the byte strings of a column. Those of typed columns are encoded."""
+        column = _column(table, name)
+        if name in self._encoders:
+            column = self._encoders[name].encode(column)
+        return _binary(column)
 
     def _pieces(self, topic: str, rows: Rows, named: pa.Int32Array | None) -> Pieces:
         count = self._partition_count(topic)
@@ -133,11 +148,17 @@ class RowEncoder:
 class TopicWriter:
     """Writes the rows of Arrow batches to partitions."""
 
-    def __init__(self, cluster: Cluster, options: WriteOptions, destination: Destination) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: WriteOptions,
+        destination: Destination,
+        encoders: Encoders = NO_ENCODERS,
+    ) -> None:
         self._destination = destination
         self._clock = SystemClock()
         self._encoder = RowEncoder(
-            options, lambda topic: len(cluster.topic(topic, create=True).partitions)
+            options, lambda topic: len(cluster.topic(topic, create=True).partitions), encoders
         )
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Count:
@@ -159,6 +180,7 @@ def encoded_rows(
     partition_count: int,
     batches: Iterable[pa.RecordBatch],
     directory: str | None = None,
+    encoders: Encoders = NO_ENCODERS,
 ) -> Iterator[pa.RecordBatch]:
     """Encode rows, and yield rows of `write_schema.ENCODED_SCHEMA`.
 
@@ -167,7 +189,7 @@ def encoded_rows(
     Raises:
         ValueError: a row has a partition that does not exist.
     """
-    encoder = RowEncoder(options, lambda topic: partition_count)
+    encoder = RowEncoder(options, lambda topic: partition_count, encoders)
     out: exchange.InRows | exchange.InFile
     out = exchange.InRows() if directory is None else exchange.InFile(directory)
     with out:
@@ -228,12 +250,6 @@ def _column(table: pa.Table, name: str) -> pa.Array:
     """Return a column as one array."""
     column = table.column(name)
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
-def _value(table: pa.Table) -> pa.Array:
-    """Return the values. Structs are encoded as JSON (`valueFormat`)."""
-    column = _column(table, "value")
-    return json_encoding.encode(column) if pa.types.is_struct(column.type) else column
 
 
 def _binary(column: pa.Array) -> pa.BinaryArray:

@@ -1,18 +1,19 @@
-"""Typed values: the column `value` is a struct, which is JSON in the topic.
+"""Typed keys and values: the columns of a read, their decoders, and the encoders of a write.
 
 The task that reads or writes the records converts them, whole batches at once (`json_decoding`,
-`json_encoding`). `Layout` says which columns a read has.
+`json_encoding`, `values`). `Layout` says which columns a read has.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -32,11 +33,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from odradek.spark import json_encoding
 from odradek.spark.columns import SCHEMA, SCHEMA_WITH_HEADERS
-from odradek.spark.json_decoding import Decoded, JsonDecoder
-from odradek.spark.options import Layout
+from odradek.spark.json_decoding import JsonDecoder
+from odradek.spark.options import Layout, WriteOptions
+from odradek.spark.values import formats
+from odradek.spark.values.bulk import Decoded, Decoder, Encoder
+from odradek.spark.values.settings import JSON, Typed
 
-VALUE, UNDECODED = "value", "undecoded"
+UNDECODED_NAMES = {"value": "undecoded", "key": "undecodedKey"}
+"""The columns with the bytes that cannot be decoded, by column."""
 SIMPLE_TYPES = (
     BooleanType,
     ByteType,
@@ -55,36 +61,56 @@ SHOWN_BYTES = 80
 
 
 class UndecodableValueError(ValueError):
-    """A value is not a JSON object that fits the schema."""
+    """A key or a value cannot be decoded."""
 
 
 def field_names(layout: Layout) -> list[str]:
     """Return the names of the columns of a read."""
     names: list[str] = (SCHEMA_WITH_HEADERS if layout.headers else SCHEMA).fieldNames()
-    return [*names, UNDECODED] if layout.keeps_undecoded else names
+    return [*names, *undecoded_names(layout)]
+
+
+def undecoded_names(layout: Layout) -> list[str]:
+    """Return the names of the columns with the bytes that cannot be decoded."""
+    if not layout.keeps_undecoded:
+        return []
+    return [UNDECODED_NAMES[each.column] for each in layout.typed]
 
 
 def schema(layout: Layout) -> StructType | str:
     """Return the columns of a read. If a part is DDL, the result is DDL, because only Spark parses it.
 
     Raises:
-        ValueError: the schema of values is not the JSON of a StructType.
+        ValueError: a schema is wrong.
+        ClientError: the schema registry does not respond, or has no schema.
     """
     fields = (SCHEMA_WITH_HEADERS if layout.headers else SCHEMA).fields
-    if layout.keeps_undecoded:
-        fields = [*fields, StructField(UNDECODED, BinaryType())]
-    given = layout.value_schema
-    if given is None:
-        return StructType(fields)
-    if given.lstrip().startswith("{"):
-        try:
-            row = StructType.fromJson(json.loads(given))
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"valueSchema is not the JSON of a StructType: {error}") from error
-        return StructType([StructField(f.name, row) if f.name == VALUE else f for f in fields])
-    types = {field.name: field.dataType.simpleString() for field in fields}
-    types[VALUE] = f"STRUCT<{given}>"
-    return ", ".join(f"`{name}` {kind}" for name, kind in types.items())
+    fields = [*fields, *(StructField(name, BinaryType()) for name in undecoded_names(layout))]
+    types: dict[str, DataType | str] = {field.name: field.dataType for field in fields}
+    for each in layout.typed:
+        types[each.column] = _column_type(each)
+    given = list(types.values())
+    if any(isinstance(each, str) for each in given):
+        ddl = {n: t if isinstance(t, str) else t.simpleString() for n, t in types.items()}
+        return ", ".join(f"`{name}` {kind}" for name, kind in ddl.items())
+    return StructType(
+        [StructField(name, each) for name, each in types.items() if isinstance(each, DataType)]
+    )
+
+
+def _column_type(typed: Typed) -> DataType | str:
+    """Return the type of a typed column, or its DDL."""
+    given = typed.schema
+    if typed.format != JSON:
+        return formats.column_type(typed)
+    assert given is not None, "the options were checked"
+    if not given.lstrip().startswith("{"):
+        return f"STRUCT<{given}>"
+    try:
+        return StructType.fromJson(json.loads(given))
+    except (KeyError, TypeError, ValueError) as error:
+        name = typed.option("Schema")
+        raise ValueError(f"{name} is not the JSON of a StructType: {error}") from error
 
 
 def check_type(row: DataType, name: str, *, may_be_required: bool = False) -> None:
@@ -110,7 +136,7 @@ def check_type(row: DataType, name: str, *, may_be_required: bool = False) -> No
 
 
 class Undecoded(NamedTuple):
-    """Rows whose value cannot be decoded, as they were read, and why not."""
+    """Rows whose key or value cannot be decoded, as they were read, and why not."""
 
     rows: pa.RecordBatch
     reasons: list[str]
@@ -118,72 +144,150 @@ class Undecoded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ValueDecoder:
-    """Decodes the column `value` of batches. Tasks get a copy."""
+class ColumnDecoder:
+    """Decodes a column."""
 
-    row_type: pa.StructType
+    typed: Typed
+    decoder: Decoder
+
+
+@dataclass(frozen=True)
+class RowDecoder:
+    """Decodes the typed columns of batches. Tasks get a copy."""
+
+    columns: tuple[ColumnDecoder, ...]
     keeps_undecoded: bool
-    """Whether values that cannot be decoded are null, and their bytes are in the last column."""
+    """Whether what cannot be decoded is null, and its bytes are in additional columns."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with decoded values.
+        """Return the batch with decoded columns.
 
         Raises:
-            UndecodableValueError: a value cannot be decoded, and `keeps_undecoded` is not set.
+            UndecodableValueError: a row cannot be decoded, and `keeps_undecoded` is not set.
         """
-        decoded = self._decoded(batch)
-        if decoded.reasons and not self.keeps_undecoded:
-            row = min(decoded.reasons)
-            raise UndecodableValueError(_message(batch, row, decoded.reasons[row]))
-        result = self._with_values(batch, decoded)
-        if not self.keeps_undecoded:
-            return result
-        nothing = pa.scalar(None, pa.binary())
-        kept = pc.if_else(pa.array(decoded.bad), batch.column(VALUE), nothing)
-        return result.append_column(pa.field(UNDECODED, pa.binary()), kept)
+        result = batch
+        for each, decoded in self._decoded(batch):
+            if decoded.reasons and not self.keeps_undecoded:
+                row = min(decoded.reasons)
+                raise UndecodableValueError(_message(batch, row, each.typed, decoded.reasons[row]))
+            result = _with_column(result, each, decoded)
+            if self.keeps_undecoded:
+                name = each.typed.column
+                nothing = pa.scalar(None, pa.binary())
+                kept = pc.if_else(pa.array(decoded.bad), batch.column(name), nothing)
+                result = result.append_column(pa.field(UNDECODED_NAMES[name], pa.binary()), kept)
+        return result
 
     def separated(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Undecoded | None]:
-        """Return the rows that can be decoded, with decoded values, and the other rows."""
-        decoded = self._decoded(batch)
-        result = self._with_values(batch, decoded)
-        if not decoded.reasons:
+        """Return the rows that can be decoded, with decoded columns, and the other rows."""
+        result = batch
+        bad = np.zeros(batch.num_rows, np.bool_)
+        reasons: dict[int, str] = {}
+        for each, decoded in self._decoded(batch):
+            result = _with_column(result, each, decoded)
+            bad |= decoded.bad
+            for row, reason in decoded.reasons.items():
+                text = f"{each.typed.column}: {reason}"
+                reasons[row] = f"{reasons[row]}; {text}" if row in reasons else text
+        if not reasons:
             return result, None
-        rows = batch.filter(pa.array(decoded.bad))
-        undecoded = Undecoded(rows, [decoded.reasons[row] for row in sorted(decoded.reasons)])
-        return result.filter(pa.array(~decoded.bad)), undecoded
+        rows = batch.filter(pa.array(bad))
+        undecoded = Undecoded(rows, [reasons[row] for row in sorted(reasons)])
+        return result.filter(pa.array(~bad)), undecoded
 
-    def _decoded(self, batch: pa.RecordBatch) -> Decoded:
-        return JsonDecoder(self.row_type).decode(batch.column(VALUE))
-
-    def _with_values(self, batch: pa.RecordBatch, decoded: Decoded) -> pa.RecordBatch:
-        place = batch.schema.get_field_index(VALUE)
-        return batch.set_column(place, pa.field(VALUE, self.row_type), decoded.rows)
+    def _decoded(self, batch: pa.RecordBatch) -> list[tuple[ColumnDecoder, Decoded]]:
+        return [
+            (each, each.decoder.decode(batch.column(each.typed.column))) for each in self.columns
+        ]
 
 
-def decoder(layout: Layout, parsed: StructType) -> ValueDecoder | None:
-    """Return the decoder of a read, whose columns Spark has parsed. None: values stay binary.
+def decoder(layout: Layout, parsed: StructType) -> RowDecoder | None:
+    """Return the decoder of a read, whose columns Spark has parsed. None: no column is typed.
 
     Raises:
-        ValueError: values of this type cannot be JSON.
+        ValueError: a schema is wrong, or a column cannot have this type.
+        ClientError: the schema registry does not respond, or has no schema.
     """
-    if layout.value_schema is None:
-        return None
-    row = parsed[VALUE].dataType
-    if not isinstance(row, StructType) or not row.fields:
-        raise ValueError("valueSchema has no fields")
-    check_type(row, VALUE)
-    arrow = to_arrow_schema(StructType([StructField(VALUE, row)]), timezone="UTC")
-    return ValueDecoder(arrow.field(0).type, layout.keeps_undecoded)
+    columns = tuple(
+        ColumnDecoder(each, _decoder(each, parsed[each.column].dataType)) for each in layout.typed
+    )
+    return RowDecoder(columns, layout.keeps_undecoded) if columns else None
 
 
-def _message(batch: pa.RecordBatch, row: int, reason: str) -> str:
+def _decoder(typed: Typed, found: DataType) -> Decoder:
+    if typed.format != JSON:
+        return formats.decoder(typed, found)
+    if not isinstance(found, StructType) or not found.fields:
+        raise ValueError(f"{typed.option('Schema')} has no fields")
+    check_type(found, typed.column)
+    return JsonDecoder(formats.arrow_type(found))
+
+
+def _with_column(batch: pa.RecordBatch, column: ColumnDecoder, decoded: Decoded) -> pa.RecordBatch:
+    name = column.typed.column
+    place = batch.schema.get_field_index(name)
+    return batch.set_column(place, pa.field(name, column.decoder.type), decoded.rows)
+
+
+def _message(batch: pa.RecordBatch, row: int, typed: Typed, reason: str) -> str:
+    name = typed.column
     topic, partition, offset, value = (
-        batch.column(batch.schema.get_field_index(name))[row].as_py()
-        for name in ("topic", "partition", "offset", VALUE)
+        batch.column(batch.schema.get_field_index(each))[row].as_py()
+        for each in ("topic", "partition", "offset", name)
     )
+    schema = typed.option("Schema") if typed.schema is not None else "its schema"
     return (
-        f"the value of {topic}-{partition} at offset {offset} is not JSON of valueSchema: "
-        f"{reason.strip()}. It begins with {value[:SHOWN_BYTES]!r}. With decodeErrors=null such "
-        f"values are null, and the column {UNDECODED} has their bytes. With badRecordsTopic such "
-        "records are written to another topic"
+        f"the {name} of {topic}-{partition} at offset {offset} is not {typed.format_name} of "
+        f"{schema}: {reason.strip()}. It begins with {value[:SHOWN_BYTES]!r}. With "
+        f"decodeErrors=null such {name}s are null, and the column {UNDECODED_NAMES[name]} has "
+        "their bytes. With badRecordsTopic such records are written to another topic"
     )
+
+
+# -- writing --------------------------------------------------------------------------------
+
+
+class JsonEncoder:
+    """Encodes structs as JSON."""
+
+    def encode(self, column: pa.Array) -> pa.Array:
+        """Return the text of each row; null for null."""
+        return json_encoding.encode(column)
+
+
+Encoders = Mapping[str, Encoder]
+"""The encoders of typed columns, by name."""
+
+
+def check_column(typed: Typed, found: DataType) -> None:
+    """Check that a column of a frame can be written, as far as that is known without a registry.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if typed.format != JSON:
+        formats.check(typed, found)
+        return
+    if not isinstance(found, StructType) or not found.fields:
+        raise ValueError(
+            f"with {typed.option('Format')}=json the column '{typed.column}' must be a struct with "
+            f"fields; it is {found.simpleString()}"
+        )
+    check_type(found, typed.column, may_be_required=True)
+
+
+def encoders(options: WriteOptions, frame: StructType) -> Encoders:
+    """Return the encoders of the typed columns of a frame. Register their schemas, if wanted.
+
+    Raises:
+        ValueError: a schema is wrong, or a column does not fit it.
+        ClientError: the schema registry does not respond, or does not accept a schema.
+    """
+    found: dict[str, Encoder] = {}
+    for each in (options.key, options.value):
+        if each is not None and each.column in frame.fieldNames():
+            kind = frame[each.column].dataType
+            found[each.column] = (
+                JsonEncoder() if each.format == JSON else formats.encoder(each, kind)
+            )
+    return found

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 from odradek.records.compression import Codec
 from odradek.spark.columns import HEADERS_TYPE
 from odradek.spark.options import WriteOptions
-from odradek.spark.typed import check_type
+from odradek.spark.typed import check_column
 
 COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
     "key": (BinaryType(), StringType()),
@@ -84,9 +84,10 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
         raise ValueError(f"a column 'value' is needed; there are {', '.join(columns) or 'none'}")
     if "topic" not in columns and options.topic is None:
         raise ValueError("no topic: give the option 'topic', or a column 'topic'")
+    typed = {each.column: each for each in (options.key, options.value) if each is not None}
     for name, allowed in COLUMN_TYPES.items():
-        if name == "value" and options.values_are_json:
-            _check_json(columns[name])
+        if name in typed and name in columns:
+            check_column(typed[name], columns[name])
         elif name in columns and not any(_same(columns[name], each) for each in allowed):
             names = " or ".join(each.simpleString() for each in allowed)
             raise ValueError(
@@ -109,15 +110,6 @@ def _check_encoded(schema: StructType, encoded: EncodedFor, options: WriteOption
             f"the frame is encoded with kafka.compression.type={encoded.codec.name.lower()}, but "
             f"written with {options.codec.name.lower()}: give by_partition the same options"
         )
-
-
-def _check_json(value: DataType) -> None:
-    if not isinstance(value, StructType) or not value.fields:
-        raise ValueError(
-            "with valueFormat=json the column 'value' must be a struct with fields; it is "
-            f"{value.simpleString()}"
-        )
-    check_type(value, "value", may_be_required=True)
 
 
 def _same(one: DataType, other: DataType) -> bool:

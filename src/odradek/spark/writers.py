@@ -35,6 +35,7 @@ from odradek.spark.producing import Sender
 from odradek.spark.resolution import connect, patiently
 from odradek.spark.topic_writer import Count, Destination, TopicWriter, write_encoded
 from odradek.spark.transactional import ForDriver, WriteConflictError, Written
+from odradek.spark.typed import Encoders, encoders
 from odradek.spark.write_schema import encoded_for
 
 QUERY_ID = "sql.streaming.queryId"
@@ -42,7 +43,7 @@ QUERY_ID = "sql.streaming.queryId"
 
 
 class NotBegunError(pickle.PicklingError):
-    """The transaction of a write cannot begin. Spark shows the message of a PicklingError as is."""
+    """The write cannot begin. Spark shows the message of a PicklingError as is."""
 
 
 class Writer:
@@ -53,7 +54,9 @@ class Writer:
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         """Raise ValueError if the options do not fit each other or the frame."""
         self._options = options
+        self._schema = schema
         self._encoded = encoded_for(schema)
+        self._encoders: Encoders | None = None
         wanted = options.exactly_once
         self._exactly_once = self._encoded is not None if wanted is None else wanted
         if self._exactly_once and not options.idempotent:
@@ -68,11 +71,18 @@ class Writer:
         self._producer: TransactionalProducer | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Begin the transaction, because the tasks get a copy of this object.
+        """Register schemas and begin the transaction, because the tasks get a copy of this object.
 
         Raises:
-            NotBegunError: the transaction cannot begin.
+            NotBegunError: the transaction cannot begin, or a column cannot be written.
         """
+        if self._encoders is None and self._encoded is None:
+            try:
+                self._encoders = encoders(self._options, self._schema)
+            except ValueError as error:
+                raise NotBegunError(str(error)) from None
+            except ClientError as error:
+                raise NotBegunError(f"{error}. {error.advice}".strip()) from None
         if self._exactly_once and self._producer is None:
             has_marker = self.streaming or self._options.application is not None
             try:
@@ -125,7 +135,9 @@ class Writer:
         """Write rows, or the encoded records of rows, and count them."""
         if self._encoded is not None:
             return write_encoded(destination, self._encoded, batches)
-        return TopicWriter(cluster, self._options, destination).write(batches)
+        assert self._encoders is not None, "this is a copy"
+        writer = TopicWriter(cluster, self._options, destination, self._encoders)
+        return writer.write(batches)
 
 
 class BatchWriter(Writer, DataSourceArrowWriter):

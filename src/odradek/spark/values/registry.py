@@ -1,0 +1,250 @@
+"""A client of schema registries: the REST API of Confluent's registry, which others serve too.
+
+Schemas never change, so those that were found by id are kept in the process. Errors that may pass
+(no connection, too many requests, failures of the registry) are retried until the time of the
+settings has passed. Certificates are checked against those of the system, or of `SSL_CERT_FILE`.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from odradek.client.deadline import Backoff, Deadline, monotonic_ms
+from odradek.client.errors import ClientError
+from odradek.spark.given import nearest
+from odradek.spark.values.settings import RegistrySettings
+
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+ATTEMPT_TIMEOUT_MS = 10_000
+BACKOFF_MS, BACKOFF_MS_MAX = 100, 2_000
+NOT_FOUND, UNAUTHORIZED, FORBIDDEN, CONFLICT, TOO_MANY = 404, 401, 403, 409, 429
+SERVER_ERRORS = 500
+UNKNOWN_FOR_MS = 60_000
+"""How long an id without a schema is not asked for again."""
+UNKNOWN_MAX = 10_000
+RESPONSE_SIZE_MAX = 16 << 20
+AVRO_TYPE = "AVRO"
+
+
+class RegistryError(ClientError):
+    """The registry cannot be reached, or returned an error."""
+
+
+class NotRegisteredError(RegistryError):
+    """The registry does not have the schema or the subject."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A schema in a registry."""
+
+    schema_id: int
+    kind: str
+    """The registry's name of the format."""
+    text: str
+    references: tuple[str, ...] = ()
+    """The texts of the schemas that this one uses, each after those that it uses itself."""
+
+
+class Registry:
+    """The registry of some settings."""
+
+    def __init__(self, settings: RegistrySettings) -> None:
+        self._settings = settings
+
+    def by_id(self, schema_id: int) -> Registered:
+        """Return a schema by its id.
+
+        Raises:
+            NotRegisteredError: there is none.
+            RegistryError: the registry does not respond, or refuses the request.
+        """
+        key = (self._settings.urls, schema_id)
+        asked_at_ms = _unknown.get(key)
+        if asked_at_ms is not None and monotonic_ms() - asked_at_ms < UNKNOWN_FOR_MS:
+            raise NotRegisteredError(f"the schema registry has no schema {schema_id}")
+        try:
+            return _by_id(self._settings, schema_id)
+        except NotRegisteredError:
+            if len(_unknown) >= UNKNOWN_MAX:
+                _unknown.clear()
+            _unknown[key] = monotonic_ms()
+            raise
+
+    def latest(self, subject: str) -> Registered:
+        """Return the latest version of a subject.
+
+        Raises:
+            NotRegisteredError: there is no such subject. The message names a similar one.
+            RegistryError: the registry does not respond, or refuses the request.
+        """
+        try:
+            return self._version(subject, "latest")
+        except NotRegisteredError:
+            known = [each for each in self._request("GET", "/subjects") if isinstance(each, str)]
+            raise NotRegisteredError(
+                f"the schema registry has no subject {subject}{nearest(subject, known)}"
+            ) from None
+
+    def register(self, subject: str, kind: str, text: str) -> int:
+        """Register a schema, unless it is a version of the subject already. Return its id.
+
+        Raises:
+            RegistryError: the schema is not compatible with earlier versions, or the registry does
+                not respond, or refuses the request.
+        """
+        return self._id(subject, f"/subjects/{_quoted(subject)}/versions", kind, text)
+
+    def registered(self, subject: str, kind: str, text: str) -> int:
+        """Return the id of a schema in a subject.
+
+        Raises:
+            NotRegisteredError: it is no version of the subject.
+            RegistryError: the registry does not respond, or refuses the request.
+        """
+        try:
+            return self._id(subject, f"/subjects/{_quoted(subject)}", kind, text)
+        except NotRegisteredError:
+            raise NotRegisteredError(
+                f"the schema is no version of the subject {subject} in the schema registry",
+                "Register it, or omit registerSchemas=false.",
+            ) from None
+
+    def _id(self, subject: str, path: str, kind: str, text: str) -> int:
+        body = {"schema": text} if kind == AVRO_TYPE else {"schema": text, "schemaType": kind}
+        try:
+            return int(_field(self._request("POST", path, body), "id"))
+        except NotRegisteredError:
+            raise
+        except RegistryError as error:
+            raise RegistryError(f"subject {subject}: {error}") from None
+
+    def _version(self, subject: str, version: str) -> Registered:
+        found = self._request("GET", f"/subjects/{_quoted(subject)}/versions/{version}")
+        return self.complete(int(_field(found, "id")), found)
+
+    def complete(self, schema_id: int, found: Any) -> Registered:
+        """Return the schema of a response, with those that it uses."""
+        return Registered(
+            schema_id,
+            found.get("schemaType") or AVRO_TYPE,
+            str(_field(found, "schema")),
+            tuple(dict.fromkeys(self._used(found))),
+        )
+
+    def _used(self, found: Any) -> list[str]:
+        texts: list[str] = []
+        for each in found.get("references") or ():
+            path = f"/subjects/{_quoted(each['subject'])}/versions/{each['version']}"
+            used = self._request("GET", path)
+            texts += [*self._used(used), str(_field(used, "schema"))]
+        return texts
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def _request(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the JSON of a response. Try each address of the registry in turn.
+
+        Raises:
+            NotRegisteredError: the registry does not have what was asked for.
+            RegistryError: no address responds in time, or the request is refused.
+        """
+        deadline = Deadline(self._settings.timeout_ms)
+        backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
+        while True:
+            reason = ""
+            for url in self._settings.urls:
+                try:
+                    return self._attempt(url, method, path, body, deadline)
+                except urllib.error.HTTPError as error:
+                    with error:
+                        reason = f"it returned {error.code}{_said(error)}"
+                        if error.code != TOO_MANY and error.code < SERVER_ERRORS:
+                            raise self._refused(error.code, method, path, reason) from None
+                except (OSError, http.client.HTTPException) as error:
+                    reason = str(getattr(error, "reason", error)) or type(error).__name__
+            if not backoff.pause(deadline):
+                addresses = ", ".join(self._settings.urls)
+                raise RegistryError(
+                    f"the schema registry at {addresses} does not respond: {reason}",
+                    "Check schemaRegistryUrl.",
+                )
+
+    def _attempt(self, url: str, method: str, path: str, body: Any, deadline: Deadline) -> Any:
+        request = urllib.request.Request(  # noqa: S310  (`settings` allows only HTTP)
+            url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Accept": f"{MEDIA_TYPE}, application/json", "Content-Type": MEDIA_TYPE},
+        )
+        if self._settings.user:
+            text = f"{self._settings.user}:{self._settings.password}".encode()
+            # Not passed on to another server, if this one redirects the request.
+            request.add_unredirected_header(
+                "Authorization", f"Basic {base64.b64encode(text).decode()}"
+            )
+        timeout_s = max(1, min(ATTEMPT_TIMEOUT_MS, deadline.remaining_ms)) / 1000
+        with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310
+            content = response.read(RESPONSE_SIZE_MAX)
+        try:
+            return json.loads(content)
+        except ValueError:
+            raise RegistryError(
+                f"{url} is no schema registry: its response is not JSON", "Check schemaRegistryUrl."
+            ) from None
+
+    def _refused(self, code: int, method: str, path: str, reason: str) -> RegistryError:
+        if code in {UNAUTHORIZED, FORBIDDEN}:
+            return RegistryError(
+                f"the schema registry refuses the request: {reason}",
+                "Check schemaRegistryUser and schemaRegistryPassword.",
+            )
+        if code == NOT_FOUND:
+            return NotRegisteredError(f"the schema registry has no {path}: {reason}")
+        if code == CONFLICT:
+            return RegistryError(f"the schema is not compatible with the latest version: {reason}")
+        return RegistryError(f"the schema registry refuses {method} {path}: {reason}")
+
+
+_unknown: dict[tuple[tuple[str, ...], int], int] = {}
+"""When ids without a schema were asked for last."""
+
+
+@functools.lru_cache(maxsize=1000)
+def _by_id(settings: RegistrySettings, schema_id: int) -> Registered:
+    registry = Registry(settings)
+    try:
+        found = registry._request("GET", f"/schemas/ids/{schema_id}")
+    except NotRegisteredError as error:
+        raise NotRegisteredError(f"the schema registry has no schema {schema_id}") from error
+    return registry.complete(schema_id, found)
+
+
+def _quoted(subject: str) -> str:
+    return quote(subject, safe="")
+
+
+def _field(found: Any, name: str) -> Any:
+    if not isinstance(found, Mapping) or name not in found:
+        raise RegistryError(
+            f"a response of the schema registry has no {name}", "Check schemaRegistryUrl."
+        )
+    return found[name]
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    """Return the message in the body of an error."""
+    try:
+        message = json.loads(error.read(RESPONSE_SIZE_MAX))["message"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return f" {error.reason}"
+    return f": {message}"

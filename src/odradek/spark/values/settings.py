@@ -1,0 +1,148 @@
+"""The options of typed keys and values (see `docs/spark.md`, "Typed values")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+from odradek.spark.given import Given
+
+JSON, AVRO = "json", "avro"
+Format = Literal["json", "avro"]
+FORMATS: dict[str, Format] = {"json": "json", "avro": "avro"}
+NAMES: dict[str, str] = {"json": "JSON", "avro": "Avro"}
+"""The names of the formats in texts."""
+
+KEY, VALUE = "key", "value"
+Column = Literal["key", "value"]
+COLUMNS: tuple[Column, ...] = ("key", "value")
+
+TYPED_OPTIONS = (
+    "keyFormat",
+    "keySchema",
+    "keySubject",
+    "valueFormat",
+    "valueSchema",
+    "valueSubject",
+    "schemaRegistryUrl",
+    "schemaRegistryUser",
+    "schemaRegistryPassword",
+)
+WRITE_ONLY = ("registerSchemas",)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """Where a schema registry is, and how long a request to it may take with all its retries."""
+
+    urls: tuple[str, ...]
+    user: str
+    password: str
+    timeout_ms: int
+
+    def __repr__(self) -> str:
+        """Return a text without the password."""
+        return f"RegistrySettings(urls={self.urls!r}, user={self.user!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """The settings of a typed column."""
+
+    column: Column
+    format: Format
+    schema: str | None = None
+    """The text of a schema, or the path of a file with one. None: the registry has it."""
+    registry: RegistrySettings | None = None
+    subject: str | None = None
+    """The registry's name of the versions of a schema."""
+    registers: bool = True
+    """Whether schemas of written columns are registered."""
+
+    def option(self, name: str) -> str:
+        """Return the name of an option of this column: `valueSchema`, `keySchema`."""
+        return f"{self.column}{name}"
+
+    @property
+    def format_name(self) -> str:
+        """The name of the format in texts."""
+        return NAMES[self.format]
+
+
+def parse_typed(
+    given: Given, topics: Sequence[str], timeout_ms: int, *, writing: bool = False
+) -> dict[Column, Typed]:
+    """Return the settings of the typed columns. `topics` are those that the options name.
+
+    Raises:
+        ValueError: an option is malformed, missing, or contradicts another one.
+    """
+    registry = _registry(given, timeout_ms)
+    found: dict[Column, Typed] = {}
+    for column in COLUMNS:
+        chosen = given.choice(f"{column}Format", FORMATS, None)
+        if chosen is None:
+            for name in ("Schema", "Subject"):
+                if given.has(f"{column}{name}"):
+                    raise ValueError(f"{column}{name} needs {column}Format: {', '.join(FORMATS)}")
+            continue
+        subject = given.text(f"{column}Subject") or None
+        if registry is not None and subject is None and len(topics) == 1:
+            subject = f"{topics[0]}-{column}"
+        found[column] = Typed(
+            column,
+            chosen,
+            schema=given.text(f"{column}Schema").strip() or None,
+            registry=registry if chosen != JSON else None,
+            subject=subject if chosen != JSON else None,
+            registers=given.boolean("registerSchemas", True),
+        )
+    if registry is not None and not any(each.registry for each in found.values()):
+        raise ValueError("schemaRegistryUrl is for valueFormat or keyFormat avro")
+    for each in found.values():
+        _check(each, writing=writing)
+    return found
+
+
+def _check(typed: Typed, *, writing: bool) -> None:
+    column = typed.column
+    if typed.registry is not None:
+        if typed.subject is None and (writing or typed.schema is None):
+            raise ValueError(
+                f"give {column}Subject, the subject of the {column}s' schema in the registry: it "
+                f"follows from the topic (TOPIC-{column}) only if the options name one topic"
+            )
+        return
+    if typed.schema is None and not (writing and typed.format == JSON):
+        registry = "" if typed.format == JSON else ", or schemaRegistryUrl"
+        raise ValueError(
+            f"{column}Schema is missing: typed {column}s need both {column}Format={typed.format} "
+            f"and {column}Schema{registry}"
+        )
+    if typed.schema is not None and writing and typed.format == JSON:
+        raise ValueError(f"{column}Schema has no effect on the writing of JSON: omit it")
+
+
+def _registry(given: Given, timeout_ms: int) -> RegistrySettings | None:
+    text = given.text("schemaRegistryUrl")
+    user, password = given.text("schemaRegistryUser"), given.text("schemaRegistryPassword")
+    if not text:
+        for name in ("schemaRegistryUser", "schemaRegistryPassword", "registerSchemas"):
+            if given.has(name):
+                raise ValueError(f"{name} needs schemaRegistryUrl")
+        return None
+    urls = tuple(each.strip().rstrip("/") for each in text.split(",") if each.strip())
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError("schemaRegistryUrl must be like http://host:8081")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError(
+                "schemaRegistryUrl has a user or a password: give schemaRegistryUser and "
+                "schemaRegistryPassword"
+            )
+    if bool(user) != bool(password):
+        raise ValueError("give both schemaRegistryUser and schemaRegistryPassword, or none of them")
+    return RegistrySettings(urls, user, password, timeout_ms)
