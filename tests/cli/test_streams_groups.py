@@ -40,8 +40,8 @@ def beat(cluster, epoch, **fields):
 
 
 @pytest.fixture
-def address():
-    """The address of a broker with a Streams group, whose member has four tasks."""
+def broker():
+    """A broker with a Streams group, whose member has four tasks."""
     with (
         Broker(topics={"in": 4}, settings=SETTINGS) as broker,
         Cluster(broker.bootstrap_servers) as cluster,
@@ -54,10 +54,11 @@ def address():
         )
         while not answer.active_tasks:
             answer = beat(cluster, answer.member_epoch)
-        yield broker.bootstrap_servers
+        yield broker
 
 
-def test_members_and_tasks(address):
+def test_members_and_tasks(broker):
+    address = broker.bootstrap_servers
     shown = invoke("group", "describe", "application", "--members", bootstrap=address)
     assert shown.code == 0, shown
     fields = dict(line.split(maxsplit=1) for line in shown.out.splitlines()[:3])
@@ -75,3 +76,10 @@ def test_members_and_tasks(address):
     }
     missing = invoke("group", "describe", "no-such-group", bootstrap=address)
     assert (missing.code, "GROUP_ID_NOT_FOUND" in missing.err) == (1, True)
+
+
+def test_a_group_that_may_not_be_described_is_not_missing(broker):
+    broker.inject("StreamsGroupDescribe", "GROUP_AUTHORIZATION_FAILED")
+    told = invoke("group", "describe", "application", bootstrap=broker.bootstrap_servers)
+    assert told.code == 1
+    assert "(GROUP_AUTHORIZATION_FAILED)" in told.err

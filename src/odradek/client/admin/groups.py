@@ -25,6 +25,7 @@ from odradek.wire.generated.streams_group_describe_request import StreamsGroupDe
 
 CONSUMER_GROUP_DESCRIBE_KEY = 69
 STREAMS_GROUP_DESCRIBE_KEY = 89
+_NO_STREAMS_GROUP = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def describe_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, Group | C
                 lambda response: {g.group_id: _streams_group(g) for g in response.groups},
                 cluster.timeout_ms,
             ).items()
-            if not isinstance(group, ClientError)
+            if not isinstance(group, BrokerError) or group.code not in _NO_STREAMS_GROUP
         }
     return {each: found[each] for each in order}
 

@@ -13,6 +13,7 @@ from odradek.client.admin.groups import Group, Member
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError, broker_error, check
 from odradek.client.fan_out import by_topic, fan_out, to_coordinators
+from odradek.client.share.membership import SHARE_VERSION_ADVICE
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated import alter_share_group_offsets_request as altering
@@ -36,10 +37,6 @@ from odradek.wire.generated.describe_share_group_offsets_response import (
 from odradek.wire.generated.share_group_describe_request import ShareGroupDescribeRequest
 
 SHARE_GROUP_DESCRIBE_KEY = 77
-SHARE_VERSION_ADVICE = (
-    "Share groups need share.version 1: run odradek cluster feature share.version=1. "
-    "See the level: odradek cluster describe"
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ which the coordinator needs only a moment to initialize."""
 RETRY_MS = 100
 RETRY_MS_MAX = 1_000
 SHARE_VERSION_ADVICE = (
-    "Share groups need share.version 1: run odradek cluster feature share.version=1, "
-    "or format a new cluster with it. See the level: odradek cluster describe"
+    "Share groups need share.version 1: run odradek cluster feature share.version=1. "
+    "See the level: odradek cluster describe"
 )
 
 _COORDINATOR_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
