@@ -51,11 +51,11 @@ def serving(run):
 
 
 def test_a_node_is_killed_and_returns(cluster, run):
-    assert run("cluster", "status").out.startswith("The cluster is well.")
+    assert run("cluster", "status").out.startswith("The cluster is healthy.")
     cluster.kill(2)
     until(lambda: all(cluster.leader("orders", each) != 2 for each in range(12)))
     text = run("cluster", "status", code=1).out
-    assert text.startswith("The cluster serves everything, but it is not well.")
+    assert text.startswith("The cluster serves all requests, but it is degraded.")
     assert "broker 2 (127.0.0.1:" in text
     assert "18 partitions under-replicated: broker 2 not in sync" in text
     assert "Start broker 2." in text
@@ -69,7 +69,7 @@ def test_a_node_is_killed_and_returns(cluster, run):
     assert "drain 2" in refused
     cluster.start(2)
     cluster.wait_until_in_sync()
-    assert run("cluster", "status", "--json").json["state"] == "well"
+    assert run("cluster", "status", "--json").json["state"] == "healthy"
     assert "broker 2 runs at 127.0.0.1:" in run("cluster", "remove", 2, code=1).err
     assert "there is no broker 9" in run("cluster", "drain", 9, code=1).err
 
@@ -132,13 +132,13 @@ def test_most_controllers_are_lost(run, cluster):
     until(lambda: invoke(*words, "--json", bootstrap=bootstrap).json["active_controller"] is None)
     outcome = invoke(*words, bootstrap=bootstrap)
     assert outcome.code == 1, outcome
-    assert outcome.out.startswith("The cluster does not serve everything.")
+    assert outcome.out.startswith("The cluster does not serve all requests.")
     assert "no active controller" in outcome.out
     assert "A majority of them must run." in outcome.out
     assert "broker 1 does not respond" in outcome.out
     cluster.start(1, 2)
     cluster.wait_until_in_sync()
-    assert run("cluster", "status", "--json").json["state"] == "well"
+    assert run("cluster", "status", "--json").json["state"] == "healthy"
 
 
 def test_a_drain_is_interrupted():

@@ -1,4 +1,4 @@
-"""`odradek cluster status`: whether the cluster is well, and if not, why and what to do."""
+"""`odradek cluster status`: whether the cluster is healthy, and if not, why and what to do."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ TIMEOUT_MS = 10_000
 """How long to wait for the controllers, if `--timeout` is not given."""
 MIN_IN_SYNC = "min.insync.replicas"
 _VERDICTS = {
-    Severity.NOTE: ("The cluster is well.", "green"),
-    Severity.DEGRADED: ("The cluster serves everything, but it is not well.", "yellow"),
-    Severity.BROKEN: ("The cluster does not serve everything.", "red"),
+    Severity.NOTE: ("The cluster is healthy.", "green"),
+    Severity.DEGRADED: ("The cluster serves all requests, but it is degraded.", "yellow"),
+    Severity.BROKEN: ("The cluster does not serve all requests.", "red"),
 }
 _MARKS = {
     Severity.NOTE: ("note", "cyan"),
@@ -77,9 +77,9 @@ def _min_in_sync(cluster: Cluster, topics: Sequence[str]) -> dict[str, int]:
 @json_option
 @cluster_options
 def status(as_json: bool) -> int:
-    """Show whether the cluster is well, and if not, why and what to do.
+    """Show whether the cluster is healthy, and if not, why and what to do.
 
-    The exit code is 0 if the cluster is well, and 1 if not.
+    The exit code is 0 if the cluster is healthy, and 1 if not.
 
     \b
     Examples:
@@ -162,7 +162,7 @@ def _as_json(facts: Facts, problems: Sequence[Problem], severity: Severity) -> d
     quorum = facts.quorum
     return {
         "cluster_id": facts.info.cluster_id,
-        "state": ("well", "degraded", "broken")[severity],
+        "state": ("healthy", "degraded", "broken")[severity],
         "problems": [
             {
                 "severity": each.severity.name.lower(),
