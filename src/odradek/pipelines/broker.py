@@ -1,5 +1,7 @@
 """Runs a broker in a child process, for the demo and for pipelines, with its data in their output.
 
+The broker has no authentication, so it listens only on the loopback address, on any free port.
+
 The broker always ends with the process that started it. This process keeps the broker's standard
 input open. When the process ends for any reason, the operating system closes this input, and the
 broker shuts down. The next run waits until the broker has released its data.
@@ -7,7 +9,7 @@ broker shuts down. The next run waits until the broker has released its data.
 
 from __future__ import annotations
 
-import socket
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +25,8 @@ START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
 FREE_TIMEOUT_S = 10
 ANSWER_TIMEOUT_MS = 5_000
+_ADDRESS = re.compile(r"listening +(127\.0\.0\.1:\d+)")
+"""In the output of the broker."""
 COMMAND = """
 import os, signal, sys, threading
 from odradek.cli.main import main
@@ -63,16 +67,15 @@ class RunningBroker:
 
 
 def start(directory: Path) -> RunningBroker:
-    """Start a broker on a free port, with its data in `directory`/data.
+    """Start a broker, with its data in `directory`/data.
 
     Raises:
         BrokerNotStartedError: the broker does not start.
     """
     wait_until_free(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
     log = directory / "broker.log"
-    arguments = ["serve", "--port", str(port), "--data", str(directory / "data")]
+    arguments = ["serve", "--host", "127.0.0.1", "--port", "0", "--data", str(directory / "data")]
     with log.open("w", encoding="utf-8") as output:
         process = subprocess.Popen(  # noqa: S603  (ourselves)
             [sys.executable, "-c", COMMAND, *arguments],
@@ -81,15 +84,18 @@ def start(directory: Path) -> RunningBroker:
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C goes only to this process
         )
-    broker = RunningBroker(f"127.0.0.1:{port}", process)
     deadline = time.monotonic() + START_TIMEOUT_S
-    while not _answers(broker.servers):
-        if process.poll() is not None or time.monotonic() > deadline:
-            broker.stop()
-            said = log.read_text(encoding="utf-8", errors="replace").strip()
-            raise BrokerNotStartedError(f"the broker did not start; it said:\n{said[-2000:]}")
+    while True:
+        has_ended = process.poll() is not None  # then the output is complete
+        said = log.read_text(encoding="utf-8", errors="replace").strip()
+        address = _ADDRESS.search(said)
+        if not has_ended and address is not None and _answers(address[1]):
+            return RunningBroker(address[1], process)
+        if has_ended or time.monotonic() > deadline:
+            RunningBroker("", process).stop()
+            reason = said.splitlines()[-1].removeprefix("Error: ") if said else "it said nothing"
+            raise BrokerNotStartedError(f"the broker did not start: {reason} (see {log})")
         time.sleep(0.02)
-    return broker
 
 
 def wait_until_free(directory: Path) -> None:
@@ -146,10 +152,3 @@ def _answers(servers: str, security: Security = PLAINTEXT) -> bool:
         except ClientError:
             return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
