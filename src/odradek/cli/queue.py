@@ -1,7 +1,7 @@
 """`odradek queue`: share groups, whose consumers share the records of topics (KIP-932).
 
-`queue_work` has the command work, `queue_peek` the command peek, and `queue_reset` the command
-reset.
+`queue_work` has the command work, `queue_peek` the command peek, `queue_reset` the command reset,
+and `queue_dead` the commands of dead letters.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from odradek.cli.output import (
     print_json,
     print_table,
 )
+from odradek.cli.queue_dead import dead
 from odradek.cli.queue_metrics import InFlight, read_in_flight
 from odradek.cli.queue_peek import peek
 from odradek.cli.queue_reset import reset
@@ -306,5 +307,6 @@ def delete(group_id: str, topics: tuple[str, ...], yes: bool) -> None:
 
 
 queue.add_command(work)
+queue.add_command(dead)
 queue.add_command(peek)
 queue.add_command(reset)

@@ -1,0 +1,381 @@
+"""`odradek queue dead`: the dead letters of share groups (KIP-1191)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import click
+
+from odradek.cli.arguments import complete_topics, group_argument
+from odradek.cli.dead_letters import (
+    TOPIC_SETTING,
+    DeadLetter,
+    Place,
+    once,
+    partitions_of,
+    read_letters,
+    read_originals,
+    topics_of,
+)
+from odradek.cli.options import cluster_options, connected, json_option
+from odradek.cli.output import (
+    Column,
+    end_with_errors,
+    note,
+    note_none,
+    number,
+    plural,
+    print_json,
+    print_table,
+    warn,
+)
+from odradek.cli.rendering import json_bytes
+from odradek.cli.values import time_text
+from odradek.client.admin.groups import list_groups
+from odradek.client.cluster import Cluster
+from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offsets
+from odradek.client.errors import ClientError
+from odradek.client.offsets import EARLIEST, offsets_at
+from odradek.client.producer import Producer
+from odradek.model.topic_partition import TopicPartition
+from odradek.records.record import Record
+
+_TEXT_MAX = 60
+_BATCH = 500
+"""How many letters are replayed before their offsets are committed."""
+
+
+@click.group()
+def dead() -> None:
+    """List, show and replay dead letters.
+
+    Dead letters are about records that were rejected, or delivered as often as allowed. The broker
+    writes them to the topic that the group's setting errors.deadletterqueue.topic.name names, if
+    share.version is 2.
+
+    \b
+    Examples:
+      odradek queue dead list
+      odradek queue dead show workers
+      odradek queue dead replay workers --execute
+    """
+
+
+def replay_group(group_id: str) -> str:
+    """Return the consumer group whose offsets say up to where letters were replayed."""
+    return f"{group_id}.replay"
+
+
+def _topic(cluster: Cluster, group_id: str) -> str:
+    topic = topics_of(cluster, [group_id]).get(group_id)
+    if topic is None:
+        raise click.ClickException(
+            f"group {group_id} has no dead letter topic; set one: odradek config set group "
+            f"{group_id} {TOPIC_SETTING}=dlq.{group_id}"
+        )
+    return topic
+
+
+def _beginnings(cluster: Cluster, topic: str) -> dict[TopicPartition, int]:
+    partitions = partitions_of(cluster, topic)
+    return offsets_at(cluster, partitions, EARLIEST) if partitions else {}
+
+
+# -- list ---------------------------------------------------------------------------------------
+
+
+@dead.command("list")
+@group_argument(nargs=-1)
+@json_option
+@cluster_options
+def list_command(groups: tuple[str, ...], as_json: bool) -> None:
+    """Count the dead letters of share groups, by default of all that have a dead letter topic.
+
+    Waiting are the letters that were not replayed. The topics are read completely.
+
+    \b
+    Examples:
+      odradek queue dead list
+      odradek queue dead list workers --json
+    """
+    with connected() as cluster:
+        names = groups or [each.id for each in list_groups(cluster, types=["share"])]
+        topics = topics_of(cluster, names)
+        found = [_count(cluster, group, topic) for group, topic in topics.items()]
+    for group in groups:
+        if group not in topics:
+            warn(f"group {group} has no dead letter topic ({TOPIC_SETTING})")
+    if as_json:
+        print_json(found)
+    elif found:
+        columns = [Column("Group"), Column("Topic"), number("Letters"), number("Waiting")]
+        columns += [number("Rejected"), number("Deliveries"), Column("Newest")]
+        print_table(columns, [list(each.values()) for each in found])
+    elif not groups:
+        note_none("share groups with a dead letter topic", 0)
+
+
+def _count(cluster: Cluster, group: str, topic: str) -> dict[str, object]:
+    starts = _beginnings(cluster, topic)
+    replayed = fetch_offsets(cluster, replay_group(group), starts) if starts else {}
+    counts: Counter[str] = Counter()
+    newest: int | None = None
+    for each in read_letters(cluster, starts):
+        if not isinstance(each, DeadLetter) or each.group != group:
+            continue
+        key, offset = each.place
+        counts["letters"] += 1
+        counts[each.reason] += 1
+        if key not in replayed or offset >= replayed[key].offset:
+            counts["waiting"] += 1
+        newest = max(newest or 0, each.record.timestamp)
+    return {
+        "group": group,
+        "topic": topic,
+        "letters": counts["letters"],
+        "waiting": counts["waiting"],
+        "rejected": counts["rejected"],
+        "deliveries": counts["deliveries"],
+        "newest": None if newest is None else time_text(newest),
+    }
+
+
+# -- show ---------------------------------------------------------------------------------------
+
+
+@dead.command()
+@group_argument()
+@click.option(
+    "--topic",
+    "-t",
+    "topics",
+    multiple=True,
+    metavar="TOPIC",
+    shell_complete=complete_topics,
+    help="Only letters about records of this topic; repeatable.",
+)
+@click.option(
+    "--count",
+    "-n",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Show the newest N letters of each partition.",
+)
+@json_option
+@cluster_options
+def show(group_id: str, topics: tuple[str, ...], count: int, as_json: bool) -> None:
+    """Show dead letters of a share group, with the records that they are about.
+
+    If a letter does not contain its record, the record is read from its own topic.
+
+    \b
+    Examples:
+      odradek queue dead show workers
+      odradek queue dead show workers --topic orders --count 5 --json
+    """
+    with connected() as cluster:
+        starts = _beginnings(cluster, _topic(cluster, group_id))
+        kept: dict[TopicPartition, list[DeadLetter]] = {}
+        for each in read_letters(cluster, starts):
+            if not isinstance(each, DeadLetter) or each.group != group_id:
+                continue
+            if not topics or each.of[0].topic in topics:
+                letters = kept.setdefault(each.place[0], [])
+                letters.append(each)
+                del letters[:-count]
+        shown = [each for key in sorted(kept) for each in kept[key]]
+        originals = read_originals(cluster, shown)
+    if as_json:
+        print_json([_as_json(each, originals.get(each.of)) for each in shown])
+    elif shown:
+        columns = [Column("Letter", wrap=False), Column("Record", wrap=False), number("Deliveries")]
+        columns += [Column("Cause"), Column("Time"), Column("Key"), Column("Value")]
+        print_table(columns, [_row(each, originals.get(each.of)) for each in shown])
+    else:
+        note(f"Group {group_id} has no dead letters.")
+
+
+def _place(place: Place) -> str:
+    return f"{place[0]}@{place[1]}"
+
+
+def _row(letter: DeadLetter, original: Record | None) -> list[object]:
+    return [
+        _place(letter.place),
+        _place(letter.of),
+        letter.deliveries,
+        letter.reason,
+        time_text(letter.record.timestamp),
+        None if original is None else _text(original.key),
+        "(gone)" if original is None else _text(original.value),
+    ]
+
+
+def _text(data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    text = " ".join(data.decode(errors="replace").split())
+    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 1] + "…"
+
+
+def _as_json(letter: DeadLetter, original: Record | None) -> dict[str, object]:
+    (key, offset), (source, source_offset) = letter.place, letter.of
+    return {
+        **key._asdict(),
+        "offset": offset,
+        "time": time_text(letter.record.timestamp, utc=True),
+        "cause": letter.cause,
+        "deliveries": letter.deliveries,
+        "is_copied": letter.has_copy,
+        "record": {
+            **source._asdict(),
+            "offset": source_offset,
+            "is_found": original is not None,
+            **json_bytes("key", None if original is None else original.key),
+            **json_bytes("value", None if original is None else original.value),
+            "headers": [
+                {"name": name, **json_bytes("value", content)}
+                for name, content in (() if original is None else original.headers)
+            ],
+        },
+    }
+
+
+# -- replay -------------------------------------------------------------------------------------
+
+
+@dead.command()
+@group_argument()
+@click.option(
+    "--to",
+    "target",
+    metavar="TOPIC",
+    shell_complete=complete_topics,
+    help="Write the records to this topic.  [default: the topic of each record]",
+)
+@click.option(
+    "--count", "-n", type=click.IntRange(1), metavar="N", help="Replay N records at most."
+)
+@click.option("--again", is_flag=True, help="Replay also what was replayed before.")
+@click.option("--execute", is_flag=True, help="Write the records. By default they are counted.")
+@json_option
+@cluster_options
+def replay(
+    group_id: str, target: str | None, count: int | None, again: bool, execute: bool, as_json: bool
+) -> None:
+    """Write the records of dead letters to their topics again, so that they are delivered again.
+
+    All readers of the topics get the records a second time, at the end of the partition from which
+    they came. Replay goes on where the last one has ended: it commits offsets of the consumer group
+    GROUP.replay in the dead letter topic. A record with two letters is replayed once. If the
+    command is killed, it may write records again that it has not committed.
+
+    \b
+    Examples:
+      odradek queue dead replay workers
+      odradek queue dead replay workers --execute
+      odradek queue dead replay workers --to orders --count 10 --execute
+    """
+    with connected() as cluster:
+        if target is not None:
+            cluster.topic(target)
+        starts = _beginnings(cluster, _topic(cluster, group_id))
+        if not again and starts:
+            for key, committed in fetch_offsets(cluster, replay_group(group_id), starts).items():
+                starts[key] = max(starts[key], committed.offset)
+        run = _Replay(cluster, group_id, target, execute=execute)
+        for each in read_letters(cluster, starts):
+            if run.errors or (count is not None and run.letters >= count):
+                break
+            run.add(each)
+        run.flush()
+    if as_json:
+        print_json(run.as_json())
+    elif run.counts:
+        columns = [Column("Topic"), number("Partition"), number("Records"), number("Gone")]
+        print_table(columns, [[*k, n, run.gone[k]] for k, n in sorted(run.counts.items())])
+    else:
+        note(f"No dead letters of group {group_id} wait for a replay.")
+    if run.gone and not as_json:
+        many = plural(run.gone.total(), "record")
+        warn(f"{many} cannot be replayed: the topic does not have them any more")
+    if run.counts and not execute:
+        note("This was a dry run. Add --execute to write the records.")
+    end_with_errors(run.errors)
+
+
+class _Replay:
+    """Replays letters in batches: it writes the records, and then commits the offsets."""
+
+    def __init__(
+        self, cluster: Cluster, group_id: str, target: str | None, *, execute: bool
+    ) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._target = target
+        self._execute = execute
+        self._batch: list[DeadLetter] = []
+        self._done: set[Place] = set()
+        self._positions: dict[TopicPartition, int] = {}
+        self.letters = 0
+        """How many letters of the group were added."""
+        self.counts: Counter[TopicPartition] = Counter()
+        """Number of records by the partition from which they came."""
+        self.gone: Counter[TopicPartition] = Counter()
+        """Number of records that are not in their partition any more."""
+        self.errors: list[ClientError] = []
+
+    def add(self, each: DeadLetter | Place) -> None:
+        """Add the next record of the dead letter topic."""
+        key, offset = each.place if isinstance(each, DeadLetter) else each
+        self._positions[key] = offset + 1
+        if isinstance(each, DeadLetter) and each.group == self._group_id:
+            self.letters += 1
+            self._batch.append(each)
+            if len(self._batch) >= _BATCH:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write the records of the batch, and commit the offsets if all are written."""
+        letters = once(self._batch, lambda each: each.of not in self._done)
+        self._batch = []
+        originals = read_originals(self._cluster, letters)
+        for each in letters:
+            found = each.of in originals
+            (self.counts if found else self.gone)[each.of[0]] += 1
+            self.counts[each.of[0]] += 0
+            self._done.add(each.of)
+        if self._execute and not self.errors:
+            self._write([(each, originals[each.of]) for each in letters if each.of in originals])
+            if not self.errors and self._positions:
+                self._commit()
+
+    def _write(self, records: Sequence[tuple[DeadLetter, Record]]) -> None:
+        with Producer(self._cluster) as producer:
+            deliveries = [
+                producer.send(
+                    self._target or letter.of[0].topic,
+                    record.value,
+                    key=record.key,
+                    headers=record.headers,
+                    partition=None if self._target else letter.of[0].partition,
+                )
+                for letter, record in records
+            ]
+            producer.flush()
+        self.errors += [each.error for each in deliveries if each.error is not None]
+
+    def _commit(self) -> None:
+        offsets = {key: CommittedOffset(each) for key, each in self._positions.items()}
+        results = commit_offsets(self._cluster, replay_group(self._group_id), offsets)
+        self.errors += [error for error in results.values() if error is not None]
+
+    def as_json(self) -> list[dict[str, object]]:
+        """What was replayed, or would be."""
+        return [
+            {**key._asdict(), "records": records, "gone": self.gone[key]}
+            for key, records in sorted(self.counts.items())
+        ]
