@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.group.consumer.member import ConsumerMember, HeldPartitions
 from odradek.core.group.modern.assignment import Assignment
+from odradek.core.group.modern.tombstones import Keys
 from odradek.wire.generated.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )
@@ -126,38 +127,18 @@ def resolved_regex(
 
 # -- tombstones ---------------------------------------------------------------------------------
 
-
-def group_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """Return the tombstone of the group. The tombstones of its other records must come before."""
-    return CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id), None)
+KEYS = Keys(
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+member_tombstones = KEYS.of_member
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
     """Return the tombstone of a record that only versions before Kafka 4.1 need."""
     return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
-
-
-def target_epoch_tombstone(group_id: str) -> CoordinatorRecord:
-    """Return the tombstone of the epoch of the target assignment."""
-    return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
-
-
-def current_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """Return the tombstone of a member's current assignment."""
-    key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
-    return CoordinatorRecord(key, None)
-
-
-def target_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """Return the tombstone of a member's target assignment."""
-    key = ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
-    return CoordinatorRecord(key, None)
-
-
-def member_metadata_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    """Return the tombstone of a member. The tombstones of its assignments must come before."""
-    key = ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
-    return CoordinatorRecord(key, None)
 
 
 def resolved_regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
@@ -166,26 +147,13 @@ def resolved_regex_tombstone(group_id: str, regex: str) -> CoordinatorRecord:
     return CoordinatorRecord(key, None)
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Return the tombstones of a member, in the required order."""
-    return [
-        current_assignment_tombstone(group_id, member_id),
-        target_assignment_tombstone(group_id, member_id),
-        member_metadata_tombstone(group_id, member_id),
-    ]
-
-
 def group_tombstones(
     group_id: str, member_ids: Iterable[str], regexes: Iterable[str]
 ) -> list[CoordinatorRecord]:
-    """Return the tombstones of a group, in the required order."""
-    member_ids = list(member_ids)
-    return [
-        *(current_assignment_tombstone(group_id, each) for each in member_ids),
-        *(target_assignment_tombstone(group_id, each) for each in member_ids),
-        target_epoch_tombstone(group_id),
-        *(member_metadata_tombstone(group_id, each) for each in member_ids),
+    """Return the tombstones of a group."""
+    others = [
         *(resolved_regex_tombstone(group_id, each) for each in regexes),
         partition_metadata_tombstone(group_id),
-        group_epoch_tombstone(group_id),
+        CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id), None),
     ]
+    return KEYS.of_group(group_id, member_ids, others)

@@ -4,5 +4,5 @@ The coordinator computes the assignments of these groups. `group` has the state 
 have: members, epochs and target assignments. It also has the subscriptions of consumer groups and
 share groups. `subscriptions` counts the subscribers of topics, `topics` reads topics from the
 metadata, `assignment` has the type of assignments, and `replay` applies the records that all three
-types have.
+types have, and `tombstones` deletes them.
 """

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.group.modern.assignment import Assignment
+from odradek.core.group.modern.tombstones import Keys
 from odradek.core.group.share.member import ShareMember
 from odradek.core.group.share.state_partitions import StatePartitions, Topics
 from odradek.wire.generated.share_group_current_member_assignment_key import (
@@ -126,39 +127,19 @@ def _topics(topics: Topics) -> list[TopicPartitionsInfo]:
 
 # -- tombstones ---------------------------------------------------------------------------------
 
-
-def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Return the tombstones of a member, in the required order."""
-    return [
-        _current_assignment_tombstone(group_id, member_id),
-        _target_assignment_tombstone(group_id, member_id),
-        _member_metadata_tombstone(group_id, member_id),
-    ]
+KEYS = Keys(
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupTargetAssignmentMetadataKey,
+)
+member_tombstones = KEYS.of_member
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[CoordinatorRecord]:
-    """Return the tombstones of a group, in the required order."""
-    member_ids = list(member_ids)
-    return [
-        *(_current_assignment_tombstone(group_id, each) for each in member_ids),
-        *(_target_assignment_tombstone(group_id, each) for each in member_ids),
-        CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        *(_member_metadata_tombstone(group_id, each) for each in member_ids),
+    """Return the tombstones of a group."""
+    others = [
         CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id=group_id), None),
         CoordinatorRecord(ShareGroupMetadataKey(group_id=group_id), None),
     ]
-
-
-def _current_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    key = ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
-    return CoordinatorRecord(key, None)
-
-
-def _target_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    key = ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
-    return CoordinatorRecord(key, None)
-
-
-def _member_metadata_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    key = ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
-    return CoordinatorRecord(key, None)
+    return KEYS.of_group(group_id, member_ids, others)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.group.modern.tombstones import Keys
 from odradek.core.group.streams.member import StreamsMember
 from odradek.core.group.streams.tasks import HeldTasks, Tasks, TaskSet
 from odradek.wire.generated.streams_group_current_member_assignment_key import (
@@ -151,39 +152,19 @@ def _current_ids(tasks: TaskSet) -> list[CurrentTaskIds]:
 
 # -- tombstones ---------------------------------------------------------------------------------
 
-
-def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Return the tombstones of a member, in the required order."""
-    return [
-        _current_assignment_tombstone(group_id, member_id),
-        _target_assignment_tombstone(group_id, member_id),
-        _member_metadata_tombstone(group_id, member_id),
-    ]
+KEYS = Keys(
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupTargetAssignmentMetadataKey,
+)
+member_tombstones = KEYS.of_member
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[CoordinatorRecord]:
-    """Return the tombstones of a group, in the required order."""
-    member_ids = list(member_ids)
-    return [
-        *(_current_assignment_tombstone(group_id, each) for each in member_ids),
-        *(_target_assignment_tombstone(group_id, each) for each in member_ids),
-        CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), None),
-        *(_member_metadata_tombstone(group_id, each) for each in member_ids),
+    """Return the tombstones of a group."""
+    others = [
         CoordinatorRecord(StreamsGroupMetadataKey(group_id=group_id), None),
         CoordinatorRecord(StreamsGroupTopologyKey(group_id=group_id), None),
     ]
-
-
-def _current_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    key = StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
-    return CoordinatorRecord(key, None)
-
-
-def _target_assignment_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    key = StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
-    return CoordinatorRecord(key, None)
-
-
-def _member_metadata_tombstone(group_id: str, member_id: str) -> CoordinatorRecord:
-    key = StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id)
-    return CoordinatorRecord(key, None)
+    return KEYS.of_group(group_id, member_ids, others)
