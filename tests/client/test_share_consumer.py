@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 
@@ -268,6 +269,19 @@ def test_on_acknowledged_may_close_the_consumer(cluster, queue):
         assert [record.value for record in consumer] == [b"0"]
     assert seen[0].types == {0: AcknowledgeType.ACCEPT}
     assert seen[1:] == [False]
+
+
+def test_the_thread_of_a_consumer_that_nobody_has_closed_ends(cluster, queue):
+    configure(cluster, queue, share_record_lock_duration_ms="1000")
+    fill(cluster, queue, b"0")
+    consumer = member(cluster, queue, renews=True)
+    polled(consumer, 1)
+    thread, connections = consumer._keeper._thread, consumer._cluster
+    del consumer
+    while thread.is_alive():
+        gc.collect()
+        time.sleep(0.01)
+    connections.close()
 
 
 def test_the_delivery_limit(cluster, queue):

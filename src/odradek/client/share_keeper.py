@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from weakref import WeakMethod
 
 from odradek.client.errors import ClientError
 
@@ -15,15 +16,18 @@ PAUSE_SECONDS_MAX = 1.0
 
 
 class Keeper:
-    """A thread that calls a function again and again, from `begin` to `end`.
+    """A thread that calls a method again and again, from `begin` to `end`.
 
-    `pause_seconds` returns the time between two calls. Errors that may pass are only logged: the user
-    gets them in the results. A permanent error is kept until `take_error` returns it.
+    `pause_seconds` returns the time between two calls. The thread also ends when the object of the
+    methods is garbage: a consumer that nobody has closed must not keep its records locked forever.
+
+    Errors that may pass are only logged: the user gets them in the results. A permanent error is
+    kept until `take_error` returns it.
     """
 
     def __init__(self, keep: Callable[[], None], pause_seconds: Callable[[], float]) -> None:
-        self._keep = keep
-        self._pause_seconds = pause_seconds
+        self._keep = WeakMethod(keep)
+        self._pause_seconds = WeakMethod(pause_seconds)
         self._thread = threading.Thread(target=self._run, name="share consumer", daemon=True)
         self._must_end = threading.Event()
         self._error: ClientError | None = None
@@ -49,11 +53,19 @@ class Keeper:
         if self._thread.ident is not None:
             self._thread.join()
 
+    def _pause(self) -> float:
+        pause_seconds = self._pause_seconds()
+        return 0.0 if pause_seconds is None else min(PAUSE_SECONDS_MAX, pause_seconds())
+
     def _run(self) -> None:
-        while not self._must_end.wait(min(PAUSE_SECONDS_MAX, self._pause_seconds())):
+        while not self._must_end.wait(self._pause()):
+            keep = self._keep()
+            if keep is None:
+                return
             try:
-                self._keep()
+                keep()
             except ClientError as error:
                 log.debug("the locks of a share consumer cannot be renewed: %s", error)
                 if not error.retriable:
                     self._error = error
+            del keep
