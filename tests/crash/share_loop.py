@@ -11,6 +11,9 @@ The checks use what the members have written down:
   acknowledgement. Each exception needs a kill at the right time.
 - A record is not delivered after its acceptance or rejection was stored.
 - At the end each record was accepted or rejected, or it has reached the limit.
+- Each record that was not accepted has a dead letter with its value and the right cause. No record
+  whose acceptance was stored has one. A second dead letter of a record needs a kill of the node
+  between the two.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,13 +34,16 @@ from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import ROOT
 from tests.support.progress import report
 
+from odradek.cli.dead_letters import REJECTED, TOO_OFTEN, DeadLetter, read_letters
 from odradek.client.admin.configs import Change, Resource, alter_configs
+from odradek.client.admin.features import UpgradeType, update_features
 from odradek.client.admin.share_groups import StartOffset, describe_start_offsets
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.producer import Producer
 from odradek.model.config_resource import ResourceType
+from odradek.model.topic_partition import TopicPartition
 
 SETTINGS = {
     "group.share.min.heartbeat.interval.ms": "500",
@@ -46,6 +53,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
 }
 TOPIC, GROUP = "jobs", "workers"
+LETTERS = f"dlq.{TOPIC}"
 PARTITIONS = 2
 MEMBERS = 3
 LIMIT = 5
@@ -78,6 +86,10 @@ class Account:
     """The kinds of acknowledgements that were sent."""
     done_at: int | None = None
     """When an acceptance or rejection was known to be stored."""
+    is_accepted: bool = False
+    """Whether an acceptance was known to be stored."""
+    value: str = ""
+    letters: list[DeadLetter] = field(default_factory=list)
 
 
 class Member:
@@ -122,9 +134,13 @@ class ShareLoop:
         self.errors: list[str] = []
         self.written = 0
         self.node_kills: list[int] = []
+        self._node_kills_ms: list[int] = []
+        """The same as wall-clock times in ms, like the timestamps of records."""
+        self._letters: list[DeadLetter] = []
         self.member_kills: dict[str, int] = {}
         """When each member was killed."""
         self.outcomes: Counter[str] = Counter()
+        self.outcomes_of_letters: Counter[str] = Counter()
         self._members: list[Member] = []
         self._number = 0
 
@@ -139,6 +155,7 @@ class ShareLoop:
                     self._kill(number)
                     report(number + 1, rounds, "kills of share members and their node")
                 self._wait_until_done(cluster)
+                self._letters = self._read_letters(cluster)
                 for member in self._members:
                     if code := member.end():
                         self._fail(f"{member.name} ended with code {code}", member)
@@ -149,11 +166,16 @@ class ShareLoop:
         self._check()
 
     def _prepare(self, cluster: Cluster) -> None:
-        (topic,) = create_topics(cluster, [NewTopic(TOPIC, PARTITIONS)]).values()
-        assert not isinstance(topic, Exception), topic
+        update_features(cluster, {"share.version": 2}, UpgradeType.UPGRADE)
+        enabled = {"errors.deadletterqueue.group.enable": "true"}
+        topics = [NewTopic(TOPIC, PARTITIONS), NewTopic(LETTERS, PARTITIONS, configs=enabled)]
+        for topic in create_topics(cluster, topics).values():
+            assert not isinstance(topic, Exception), topic
         changes = [
             Change("share.auto.offset.reset", "earliest"),
             Change("share.delivery.count.limit", str(LIMIT)),
+            Change("errors.deadletterqueue.topic.name", LETTERS),
+            Change("errors.deadletterqueue.copy.record.enable", "true"),
         ]
         group = Resource(ResourceType.GROUP, GROUP)
         assert alter_configs(cluster, {group: changes}) == {group: None}
@@ -180,6 +202,7 @@ class ShareLoop:
         if is_down:
             self.node.kill()
             self.node_kills.append(time.monotonic_ns())
+            self._node_kills_ms.append(time.time_ns() // 1_000_000)
         if turn % 4 != 1:
             member = self._members.pop(self.chance.randrange(len(self._members)))
             if member.failed():
@@ -210,6 +233,16 @@ class ShareLoop:
             isinstance(each, StartOffset) and each.lag == 0 for each in found.values()
         )
 
+    def _read_letters(self, cluster: Cluster) -> list[DeadLetter]:
+        starts = {TopicPartition(LETTERS, index): 0 for index in range(PARTITIONS)}
+        found = []
+        for each in read_letters(cluster, starts):
+            if isinstance(each, DeadLetter):
+                found.append(each)
+            else:
+                self.errors.append(f"{each} is no dead letter")
+        return found
+
     def _fail(self, what: str, member: Member) -> None:
         said = member.log.read_text(errors="replace").strip().splitlines()[-3:]
         self.errors.append(f"{what}: {said}")
@@ -218,10 +251,20 @@ class ShareLoop:
 
     def _check(self) -> None:
         accounts = self._accounts()
+        for letter in self._letters:
+            (topic, partition), offset = letter.of
+            if (topic, letter.group) != (TOPIC, GROUP) or (partition, offset) not in accounts:
+                self.errors.append(f"a dead letter about {letter.of} of {letter.group}")
+            else:
+                accounts[partition, offset].letters.append(letter)
         if len(accounts) != self.written:
             self.errors.append(f"{self.written} records written, {len(accounts)} delivered")
         for key, account in accounts.items():
-            self.errors += (f"{key} ({account.kind}): {each}" for each in self._wrong(account))
+            wrong = (*self._wrong(account), *self._wrong_letters(account))
+            self.errors += (f"{key} ({account.kind}): {each}" for each in wrong)
+            if len(account.letters) > 1:
+                self.outcomes_of_letters["duplicates"] += len(account.letters) - 1
+            self.outcomes_of_letters.update(each.reason for each in account.letters[:1])
             outcome = self._outcome(account)
             self.outcomes[outcome if account.kind != "poison" else f"poison {outcome}"] += 1
 
@@ -242,12 +285,14 @@ class ShareLoop:
                 begin, partition, offset, count, value = rest
                 account = accounts[int(partition), int(offset)]
                 account.kind = value.partition("-")[0]
+                account.value = value
                 account.deliveries.append(Delivery(int(begin), int(at), int(count), path.name))
                 continue
             account = accounts[int(rest[0]), int(rest[1])]
             if what == "stored" and rest[2] in ("accept", "reject"):
                 done_at = account.done_at
                 account.done_at = int(at) if done_at is None else min(done_at, int(at))
+                account.is_accepted |= rest[2] == "accept"
             elif what not in ("stored", "failed"):
                 account.sent.add(what)
 
@@ -269,6 +314,28 @@ class ShareLoop:
             before, previous = each.count, each
         if self._outcome(account) == "lost":
             yield f"neither done nor given up after {account.deliveries[-1]}, sent {account.sent}"
+
+    def _wrong_letters(self, account: Account) -> Iterator[str]:
+        """Yield what is wrong with the dead letters of a record."""
+        letters = sorted(account.letters, key=lambda each: each.record.timestamp)
+        if not letters:
+            if "accept" not in account.sent:
+                yield "neither accepted nor a dead letter"
+            return
+        if account.is_accepted:
+            yield "a dead letter, although it was accepted"
+        for each in letters:
+            if each.record.value != account.value.encode():
+                yield f"a dead letter with the value {each.record.value!r}"
+            if each.cause == REJECTED:
+                if "reject" not in account.sent:
+                    yield "a dead letter of a rejected record, which was not rejected"
+            elif each.cause != TOO_OFTEN or each.deliveries != LIMIT:
+                yield f"a dead letter after delivery {each.deliveries}: {each.cause}"
+        for first, second in pairwise(letters):
+            begin, end = first.record.timestamp, second.record.timestamp
+            if not any(begin <= at <= end for at in self._node_kills_ms):
+                yield "two dead letters without a kill of the node between them"
 
     def _kills_of_the_node(self, begin: int, end: int) -> int:
         return sum(begin <= at <= end for at in self.node_kills)

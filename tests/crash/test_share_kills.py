@@ -28,5 +28,6 @@ def test_every_record_is_accounted_for(tmp_path: Path, figures: list[str]) -> No
     assert sum(loop.outcomes.values()) == loop.written == RECORDS * (KILLS + 1)
     figures.append(
         f"{len(loop.node_kills)} kills of the node and {len(loop.member_kills)} of members, "
-        f"{loop.written} records: {dict(sorted(loop.outcomes.items()))}"
+        f"{loop.written} records: {dict(sorted(loop.outcomes.items()))}; "
+        f"dead letters: {dict(sorted(loop.outcomes_of_letters.items()))}"
     )
