@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from compat import authenticated
+from compat import access_tokens, authenticated
 from compat.clients import CLIENTS, TOOLS
 from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
@@ -30,7 +30,9 @@ def main(words: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     try:
         listeners = [authenticated.listener()]
-        broker = BROKERS[options.against](settings=SETTINGS, listeners=listeners)
+        settings = {**SETTINGS, **access_tokens.settings()}
+        settings["sasl.enabled.mechanisms"] += ",OAUTHBEARER"
+        broker = BROKERS[options.against](settings=settings, listeners=listeners)
         with broker:
             run = Run(
                 broker, clients=options.clients, wanted=_wanted(options.only), jobs=options.jobs

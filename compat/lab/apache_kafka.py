@@ -123,8 +123,11 @@ class ApacheKafka(Broker):
         subprocess.run([*tool, *words], capture_output=True, text=True, check=True)
 
     def _java(self, main_class: str, options: Sequence[str]) -> list[str]:
+        # Without this property, a broker reads no keys of an issuer of tokens.
+        urls = [value for name, value in self.settings.items() if name.endswith("endpoint.url")]
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(urls)}"
         logging = f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}"
-        return java.command(main_class, self._jars, options=[*options, logging])
+        return java.command(main_class, self._jars, options=[*options, logging, allowed])
 
 
 class BriefApacheKafka(ApacheKafka):

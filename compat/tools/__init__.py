@@ -17,6 +17,7 @@ from compat.tools import (
     cluster,
     transactions,
     tokens,
+    access_tokens,
     verifiable,
 )
 
@@ -27,6 +28,7 @@ __all__ = [
     "TOOL_CHECKS",
     "ToolCheck",
     "Workbench",
+    "access_tokens",
     "cluster",
     "configs",
     "console",

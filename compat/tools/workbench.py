@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from compat.access_tokens import allowed_urls
 from compat.lab import java, maven
 from compat.lab.broker import Broker
 from compat.lab.dialogue import Dialogue
@@ -67,9 +68,12 @@ class Workbench:
     def __init__(self, broker: Broker, log_directory: Path) -> None:
         self.broker = broker
         self.directory = log_directory
+        self.token_file = log_directory.absolute() / "access-token"
+        """The file from which tools may read an access token."""
         self._jars = maven.kafka_jars()
         self._classes = java.compiled(self._jars)
-        words = java.command("Tools", self._jars, self._classes, options=JVM_OPTIONS)
+        options = (*JVM_OPTIONS, allowed_urls(self.token_file.as_uri()))
+        words = java.command("Tools", self._jars, self._classes, options=options)
         self._command = words
         self._jvm: Dialogue | None = None
 

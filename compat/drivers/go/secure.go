@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 // connection returns the options with which every client connects. The environment variable
-// CLIENT_PROPERTIES may name a file with librdkafka's settings of SASL_SSL and PLAIN.
+// CLIENT_PROPERTIES may name a file with librdkafka's settings of SASL_SSL and PLAIN, or with
+// sasl.mechanism=OAUTHBEARER and a token, for SASL_PLAINTEXT.
 func connection(bootstrap string) []kgo.Opt {
 	options := []kgo.Opt{kgo.SeedBrokers(bootstrap)}
 	file := os.Getenv("CLIENT_PROPERTIES")
@@ -25,6 +27,10 @@ func connection(bootstrap string) []kgo.Opt {
 	for _, line := range strings.Split(string(text), "\n") {
 		name, value, _ := strings.Cut(line, "=")
 		settings[name] = value
+	}
+	if settings["sasl.mechanism"] == "OAUTHBEARER" {
+		token := oauth.Auth{Token: settings["token"]}
+		return append(options, kgo.SASL(token.AsMechanism()))
 	}
 	authorities, err := os.ReadFile(settings["ssl.ca.location"])
 	fail(err)
