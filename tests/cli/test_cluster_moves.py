@@ -38,6 +38,20 @@ def test_a_move_that_has_begun_without_a_response_is_cancelled(monkeypatch, caps
     )
 
 
+def test_moves_that_take_long_are_told(monkeypatch, capsys) -> None:
+    looks = [MOVES, MOVES, {}]
+    monkeypatch.setattr(cluster_moves, "NOTE_SECONDS", 0)
+    monkeypatch.setattr(cluster_moves, "POLL_SECONDS", 0)
+    monkeypatch.setattr(cluster_moves, "reassign", lambda _, wanted: dict.fromkeys(wanted))
+    monkeypatch.setattr(cluster_moves, "list_reassignments", lambda _: looks.pop(0))
+    mover = Mover(None, MOVES, at_once=3)
+    mover.run()
+    assert (mover.moved, mover.errors) == (3, [])
+    told = capsys.readouterr().err
+    assert told.count("3 partitions in progress, such as orders-0.") == 2
+    assert "odradek cluster status" in told
+
+
 def test_a_broker_is_not_removed_while_a_partition_is_moved_away_from_it(monkeypatch) -> None:
     """Until the new replica is in sync, the old one may be the only one with all records."""
     key = TopicPartition("orders", 0)

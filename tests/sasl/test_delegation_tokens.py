@@ -209,6 +209,7 @@ def test_the_commands(ports, tmp_path):
     topics = invoke("topic", "list", "--command-config", of_token, bootstrap="")
     assert topics.code == 0, topics.err
     assert "orders" in topics.out
+    assert "must be users: User:NAME" in run("create", "--renewer", "Group:x", code=1).err
     refused = run("create", config=of_token, code=1)
     assert "(DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)" in refused.err
     assert "Log in with a password or a certificate" in refused.err

@@ -15,6 +15,8 @@ from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
 
 POLL_SECONDS = 0.2
+NOTE_SECONDS = 60.0
+"""If no move is complete for this time, the user is told."""
 
 
 class Mover:
@@ -29,6 +31,8 @@ class Mover:
         self._active: set[TopicPartition] = set()
         self._at_once = at_once
         self._is_drawn = False
+        self._noted_at = time.monotonic()
+        """When the last move was complete, or the user was told that none is."""
         self.moved = 0
         self.errors: list[ClientError] = []
 
@@ -71,6 +75,7 @@ class Mover:
             done = self._active.difference(list_reassignments(self._cluster))
             self._active -= done
             self.moved += len(done)
+            self._note_waiting(is_waiting=not done)
         if sys.stderr.isatty():
             self._is_drawn = True
             text = f"{self.moved} of {plural(len(self._moves), 'partition')} moved"
@@ -79,6 +84,19 @@ class Mover:
                 end="",
                 file=sys.stderr,
                 flush=True,
+            )
+
+    def _note_waiting(self, *, is_waiting: bool) -> None:
+        now = time.monotonic()
+        if is_waiting and now - self._noted_at < NOTE_SECONDS:
+            return
+        self._noted_at = now
+        if is_waiting:
+            note(
+                f"\nNo move was completed for {NOTE_SECONDS:.0f} s; "
+                f"{plural(len(self._active), 'partition')} in progress, such as "
+                f"{min(self._active)}. Large partitions take long. If a broker does not run, its "
+                "moves wait: odradek cluster status"
             )
 
     def _cancel(self) -> None:

@@ -35,6 +35,7 @@ ADVICE = {
         "Log in with a password or a certificate: tokens are not given to clients without one, nor "
         "to clients that have logged in with a token."
     ),
+    ErrorCode.INVALID_PRINCIPAL_TYPE: "Owners and renewers of tokens must be users: User:NAME",
     ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "See which tokens there are: odradek token list",
 }
 """Advice by error code."""
