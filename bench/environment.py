@@ -77,9 +77,11 @@ class Environment:
         before_client: Sequence[str] = GIVES_WAY,
         mode: str = WHEEL,
         other_work_seconds: int = OTHER_WORK_SECONDS,
+        listeners: Sequence[str] = (),
     ) -> None:
         """`settings` are settings of both brokers in addition to `SETTINGS`. `before_client` is the
-        prefix of the client's command. `mode` is one of `bench.build.MODES`.
+        prefix of the client's command. `mode` is one of `bench.build.MODES`. `listeners` are the
+        names of listeners besides PLAINTEXT.
 
         Raises:
             Missing: the wheel cannot be built.
@@ -88,6 +90,7 @@ class Environment:
         self.quick = quick
         self.other_work_seconds = other_work_seconds
         self._before_client = before_client
+        self._listeners = listeners
         self._settings = {**SETTINGS, **(settings or {})}
         node = ApacheKafka if ours == "apache" else prepared(mode).node()
         self._kinds: dict[str, type[Broker]] = {OURS: node, THEIRS: ApacheKafka}
@@ -152,7 +155,8 @@ class Environment:
         if issubclass(self._kinds[role], OdradekNode):
             metrics_port = free_port()
             settings["odradek.metrics.port"] = str(metrics_port)
-        broker = self._kinds[role](settings=settings)
+        listeners = [f"{name}://127.0.0.1:{free_port()}" for name in self._listeners]
+        broker = self._kinds[role](settings=settings, listeners=listeners)
         try:
             if started:
                 broker.start()
@@ -176,10 +180,13 @@ class Environment:
         return max(1, amount // 10) if self.quick else amount
 
     def load(self, contender: Contender, verb: str, **arguments: Any) -> dict[str, Any]:
-        """Send a command to the Java client, and return its result."""
+        """Send a command to the Java client, and return its result.
+
+        The client uses the usual listener, unless `arguments` has another address as `bootstrap`.
+        """
         assert self._load is not None
-        bootstrap = contender.broker.bootstrap
-        return self._load.ask(verb, LOAD_SECONDS_MAX, bootstrap=bootstrap, **arguments)
+        arguments.setdefault("bootstrap", contender.broker.bootstrap)
+        return self._load.ask(verb, LOAD_SECONDS_MAX, **arguments)
 
     def payloads(self, shape: Shape) -> Path:
         """Return the file with the values of this shape. Clients read the file."""
