@@ -55,7 +55,8 @@ def _topic(victim: Victim, name: str, **configs: str) -> None:
 @attack("batches that decompress to hundreds of megabytes", count=60, growth_max_megabytes=250)
 def rejected_bombs(victim: Victim, count: int) -> None:
     """All are rejected, also if the topic has another codec, so that they must be recompressed."""
-    batches = [case.data for case in bombs()]
+    # Snappy cannot compress so much: its largest batch decompresses to 20 times its size.
+    batches = [case.data for case in bombs() if not case.name.startswith("SNAPPY record")]
     topics = ("bombs", "bombs-recompressed", "bombs-compacted")
     _topic(victim, topics[0])
     _topic(victim, topics[1], compression_type="gzip")

@@ -98,7 +98,7 @@ def no_tls(victim: Victim, count: int) -> None:
     for size in chunks(count, CONNECTIONS):
         with many(victim.ports["SSL"], size) as connections:
             for each in connections:
-                send_quietly(each, os.urandom(300))
+                send_quietly(each, b"\0" + os.urandom(300))
             assert all(is_closed(each) for each in connections)
 
 

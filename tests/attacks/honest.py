@@ -42,7 +42,8 @@ class Pair:
 
     def __init__(self, name: str, settings: dict[str, Any], stopping: threading.Event) -> None:
         self.name = name
-        self.sent = self.acknowledged = self.received = 0
+        self.sent = self.acknowledged = 0
+        self.received: set[bytes] = set()
         self._stopping = stopping
         common = {
             **settings,
@@ -81,14 +82,14 @@ class Pair:
         say("write", (time.monotonic() - float(message.value())) * 1000)
 
     def _consume(self) -> None:
-        while not (self._stopping.is_set() and self.received >= self.sent):
+        while not (self._stopping.is_set() and len(self.received) >= self.sent):
             record = self._consumer.poll(POLL_SECONDS)
             if record is None:
                 continue
             if record.error() is not None:
                 say("error", f"{self.name}: {record.error()}")
                 continue
-            self.received += 1
+            self.received.add(record.value() or b"")
             say("read", (time.monotonic() - float(record.value() or b"0")) * 1000)
         self._consumer.close()
 
@@ -125,7 +126,7 @@ def main() -> None:
     sent = sum(each.sent for each in pairs)
     if sent != sum(each.acknowledged for each in pairs):
         say("error", "records were not acknowledged")
-    say("end", f"{sent} {sum(each.received for each in pairs)}")
+    say("end", f"{sent} {sum(len(each.received) for each in pairs)}")
 
 
 if __name__ == "__main__":

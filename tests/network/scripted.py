@@ -11,6 +11,7 @@ from itertools import count
 from odradek.env.network import Address
 from odradek.network.connection import Connection
 from odradek.network.receive_buffers import ReceiveBuffers
+from odradek.network.turns import Turns
 
 PRODUCE, OTHER = b"\0\0", b"\0\1"
 
@@ -44,6 +45,9 @@ class ScriptedLoop:
         timer = Timer(callback)
         heapq.heappush(self._timers, (when, next(self._numbers), timer))
         return timer
+
+    def call_soon(self, callback: Callable[[], None]) -> Timer:
+        return self.call_at(self.now, callback)
 
     def advance(self, seconds: float) -> None:
         end = self.now + seconds
@@ -117,6 +121,7 @@ class Scripted:
         self.dispatch = dispatch
         self.buffers = ReceiveBuffers()
         self.loop = ScriptedLoop()
+        self.turns = Turns(self.loop)
         self.transport = ScriptedTransport()
         self.connection = Connection(self.transport, "TEST", self, self.loop)
 
@@ -131,6 +136,7 @@ class Scripted:
         self.transport.incoming.extend(pieces)
         while self.transport.incoming and self.transport.reader is not None:
             self.transport.reader()
+            self.loop.advance(0)
 
     def take(self, room: int) -> None:
         """The client takes so many bytes more."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.network.scripted import OTHER, PRODUCE, Scripted, frame
+from tests.network.scripted import OTHER, PRODUCE, Scripted, ScriptedLoop, frame
 
 from odradek.network.connection import PROGRESS_BYTES
+from odradek.network.turns import FRAMES_PER_TURN, TURNS_AT_ONCE, Turns
 
 
 def test_the_response_leaves_at_once_and_the_next_request_waits():
@@ -113,3 +114,44 @@ def test_who_sends_a_request_byte_by_byte_is_idle_and_who_sends_a_large_one_is_n
     scripted.receive(rest[len(rest) // PROGRESS_BYTES * PROGRESS_BYTES :])
     assert seen == [len(request) - 4]
     assert connection.sweeps == 0
+
+
+def test_a_client_with_many_requests_waits_for_its_turn():
+    """Others are served in between. Nothing is read meanwhile, so that an end of the stream does not
+    overtake requests."""
+    seen = []
+    scripted = Scripted(lambda connection, view: seen.append(bytes(view[8:])))
+    requests = [b"%d" % number for number in range(2 * FRAMES_PER_TURN + 5)]
+    scripted.transport.incoming.append(b"".join(map(frame, requests)))
+    scripted.transport.incoming.append(b"")  # the client closes the connection
+    scripted.transport.reader()
+    assert seen == requests[:FRAMES_PER_TURN]
+    assert scripted.transport.reader is None
+    scripted.connection.mute(1)
+    scripted.loop.advance(0)  # the turn of a client that is muted
+    scripted.loop.advance(0)
+    assert len(seen) == FRAMES_PER_TURN
+    scripted.loop.advance(1)
+    assert seen == requests
+    scripted.transport.reader()
+    assert scripted.connection.closed
+
+
+def test_only_a_few_have_their_turn_at_once():
+    loop = ScriptedLoop()
+    turns = Turns(loop)
+    taken = []
+
+    def take(number):
+        taken.append(number)
+        if len(taken) < 12:
+            turns.wait(lambda: take(number))
+
+    for number in range(5):
+        turns.wait(lambda number=number: take(number))
+    assert not taken
+    turns._run()
+    assert taken == list(range(TURNS_AT_ONCE))
+    loop.advance(0)
+    assert taken[:10] == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
+    assert not turns._waiting

@@ -39,6 +39,7 @@ from odradek.network.connection import Connection
 from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.responses import Part, Slot
 from odradek.network.server import Server
+from odradek.network.turns import Turns
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
 from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.generated.response_header import ResponseHeader
@@ -102,6 +103,11 @@ class SaslGate:
     def buffers(self) -> ReceiveBuffers:
         """See `Owner`."""
         return self._server.buffers
+
+    @property
+    def turns(self) -> Turns:
+        """See `Owner`."""
+        return self._server.turns
 
     def refuse_size(self, connection: Connection, size: int) -> None:
         """Close a connection whose client announced a request of an invalid size."""

@@ -18,6 +18,7 @@ from odradek.handlers.gate_context import GateContext
 from odradek.network.connection import Connection
 from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.server import Server
+from odradek.network.turns import Turns
 
 log = logging.getLogger("odradek.request")
 
@@ -49,6 +50,11 @@ class TlsGate:
     def buffers(self) -> ReceiveBuffers:
         """See `Owner`."""
         return self._server.buffers
+
+    @property
+    def turns(self) -> Turns:
+        """See `Owner`."""
+        return self._server.turns
 
     def refuse_size(self, connection: Connection, size: int) -> None:
         """See `Owner`."""

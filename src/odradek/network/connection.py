@@ -13,7 +13,8 @@ A connection has three parts:
 - `Output` holds the bytes that are not sent yet.
 
 The connection decides when it processes frames. It processes no frame while a response is deferred,
-while the transport accepts no output, or while the client is muted. (`responses.py` describes an
+while the transport accepts no output, while the client is muted, or while the connection waits for its
+next turn (`turns.py`). (`responses.py` describes an
 exception for Produce requests.) During this time the connection reads only a small number of bytes
 and then stops reading, so that TCP flow control slows the client down.
 """
@@ -31,6 +32,7 @@ from odradek.network.output import Output
 from odradek.network.peer import Peer
 from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.responses import ResponseOrder, Slot
+from odradek.network.turns import FRAMES_PER_TURN, Turns
 
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """The responses to pipelined requests are collected up to this size, and then sent."""
@@ -66,6 +68,11 @@ class Owner(Protocol):
         """The buffers that the server's connections share."""
         ...
 
+    @property
+    def turns(self) -> Turns:
+        """The connections of the server that wait for their next turn."""
+        ...
+
     def refuse_size(self, connection: Connection, size: int) -> None:
         """Close a connection whose client announced a request of an invalid size."""
         ...
@@ -85,6 +92,7 @@ class Connection:
         "_is_processing",
         "_is_reading",
         "_is_stopped",
+        "_is_waiting",
         "_is_writing",
         "_loop",
         "_muted_until",
@@ -130,6 +138,8 @@ class Connection:
         """Whether no frame may be processed now."""
         self._is_writing = False
         """Whether unsent output waits until the transport is writable."""
+        self._is_waiting = False
+        """Whether the connection waits for its next turn, because the client has sent many requests."""
         self._is_muted = False
         self._muted_until = 0.0
         self._unmute_timer: asyncio.TimerHandle | None = None
@@ -171,6 +181,7 @@ class Connection:
         owner = self._owner
         dispatch = owner.dispatch
         size_max = owner.request_bytes_max
+        frames = FRAMES_PER_TURN
         self._is_processing = True
         while end - position >= LENGTH_BYTES:
             (size,) = _length(view, position)
@@ -188,6 +199,10 @@ class Connection:
             self._sweeps = 0
             dispatch(self, view[start:stop])
             if self._is_stopped:
+                break
+            frames -= 1
+            if not frames and position < end:
+                self._wait_for_turn()
                 break
             if self._output.queued_bytes > OUTPUT_BYTES_MAX:
                 self.flush()
@@ -221,9 +236,31 @@ class Connection:
         else:
             self.bytes_in += received
 
+    def _wait_for_turn(self) -> None:
+        """Process the other requests that have been received later.
+
+        Nothing is read meanwhile: the end of the stream must not be noticed before these requests are
+        processed, because a client that needs no responses may close the connection at once.
+        """
+        self._is_stopped = self._is_waiting = True
+        if self._is_reading:
+            self._is_reading = False
+            self._transport.unwatch_readable()
+        self._owner.turns.wait(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_waiting = False
+        self._continue()
+
     def _continue(self) -> None:
         """If frames may be processed again, process the held bytes and continue to read."""
-        if self.closed or self._is_muted or self._is_writing or self._order.blocks:
+        if (
+            self.closed
+            or self._is_muted
+            or self._is_writing
+            or self._is_waiting
+            or self._order.blocks
+        ):
             return
         self._is_stopped = False
         held = self._input
@@ -253,7 +290,9 @@ class Connection:
         self._output.queue_ready()
         if self._is_processing:
             # The slot was completed before the dispatcher returned.
-            self._is_stopped = self._order.blocks or self._is_muted or self._is_writing
+            self._is_stopped = (
+                self._order.blocks or self._is_muted or self._is_writing or self._is_waiting
+            )
             return
         if self._output.parts:
             self.flush()

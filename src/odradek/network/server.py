@@ -23,6 +23,7 @@ from odradek.env.network import Transport
 from odradek.network.connection import Connection, Owner
 from odradek.network.listeners import Endpoint, listen
 from odradek.network.receive_buffers import ReceiveBuffers
+from odradek.network.turns import Turns
 
 log = logging.getLogger("odradek.network")
 
@@ -107,6 +108,7 @@ class Server:
         self._held: dict[Transport, asyncio.TimerHandle] = {}
         """The connections that are opened or closed later."""
         self._loop = asyncio.get_running_loop()
+        self.turns = Turns(self._loop)
         self._sweep: asyncio.TimerHandle | None = None
         self._closing = False
 
