@@ -174,6 +174,12 @@ LONG_TESTS = (
     ),
     LongTest("fuzz", "all invalid input", 1, _pytest("tests/bad_input", "tests/wire")),
     LongTest(
+        "rolling-certificates",
+        "changes of all certificates and of their authority in a cluster under load", 50,
+        _pytest("-m", "cluster", "tests/node/test_secure_cluster.py"),
+        "ODRADEK_CERTIFICATE_CHANGES",
+    ),
+    LongTest(
         "attacks", "percent of the connections and requests of all attacks", 100,
         _pytest("-m", "long", "tests/attacks"), "ODRADEK_ATTACK_PERCENT",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.network.scripted import OTHER, PRODUCE, Scripted, ScriptedLoop, frame
 
 from odradek.network.connection import PROGRESS_BYTES
-from odradek.network.turns import FRAMES_PER_TURN, TURNS_AT_ONCE, Turns
+from odradek.network.turns import FRAMES_ALONE, FRAMES_BESIDE_OTHERS, TURNS_AT_ONCE, Turns
 
 
 def test_the_response_leaves_at_once_and_the_next_request_waits():
@@ -121,37 +121,40 @@ def test_a_client_with_many_requests_waits_for_its_turn():
     overtake requests."""
     seen = []
     scripted = Scripted(lambda connection, view: seen.append(bytes(view[8:])))
-    requests = [b"%d" % number for number in range(2 * FRAMES_PER_TURN + 5)]
+    requests = [b"%d" % number for number in range(2 * FRAMES_ALONE + 5)]
     scripted.transport.incoming.append(b"".join(map(frame, requests)))
     scripted.transport.incoming.append(b"")  # the client closes the connection
     scripted.transport.reader()
-    assert seen == requests[:FRAMES_PER_TURN]
+    assert seen == requests[:FRAMES_ALONE]
     assert scripted.transport.reader is None
     scripted.connection.mute(1)
     scripted.loop.advance(0)  # the turn of a client that is muted
     scripted.loop.advance(0)
-    assert len(seen) == FRAMES_PER_TURN
+    assert len(seen) == FRAMES_ALONE
     scripted.loop.advance(1)
     assert seen == requests
     scripted.transport.reader()
     assert scripted.connection.closed
 
 
-def test_only_a_few_have_their_turn_at_once():
+def test_only_a_few_have_their_turn_at_once_and_turns_are_shorter_then():
     loop = ScriptedLoop()
     turns = Turns(loop)
     taken = []
 
     def take(number):
-        taken.append(number)
-        if len(taken) < 12:
+        taken.append((number, turns.frames))
+        if len(taken) <= count:
             turns.wait(lambda: take(number))
 
-    for number in range(5):
+    count = TURNS_AT_ONCE + 2
+    assert turns.frames == FRAMES_ALONE
+    for number in range(count):
         turns.wait(lambda number=number: take(number))
     assert not taken
     turns._run()
-    assert taken == list(range(TURNS_AT_ONCE))
+    assert taken == [(number, FRAMES_BESIDE_OTHERS) for number in range(TURNS_AT_ONCE)]
     loop.advance(0)
-    assert taken[:10] == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
-    assert not turns._waiting
+    assert [number for number, _ in taken] == [*range(count)] * 2
+    assert taken[-1] == (count - 1, FRAMES_ALONE)
+    assert turns.frames == FRAMES_ALONE

@@ -1,12 +1,13 @@
 """Clusters whose nodes use TLS, SASL and ACLs among themselves."""
 
 import asyncio
+import os
 import ssl
-import threading
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from tests.support.progress import report
 
+from .certificate_load import OWN_TOPIC, PARTITIONS, TOPIC, LibrdkafkaLoad, OwnLoad
 from .secured import secure_cluster
 
 TWO = {1: "broker,controller", 2: "broker"}
@@ -43,101 +44,108 @@ def _controller_servers(node):
     return [] if node._controller is None else [node._controller.service.server]
 
 
-class Load:
-    """Clients that produce and consume until they are told to stop. They count their failures."""
+def _changes():
+    """How often the authority and all certificates are replaced."""
+    return int(os.environ.get("ODRADEK_CERTIFICATE_CHANGES", "1"))
 
-    def __init__(self, nodes):
-        self.sent = 0
-        self.read = []
-        self.failures = []
-        self._stopping = threading.Event()
-        common = {
-            "bootstrap.servers": nodes.bootstrap,
-            "log_level": 0,
-            "reconnect.backoff.max.ms": 200,
-            **nodes.client_settings,
-        }
-        self._producer = Producer({**common, "enable.idempotence": True, "linger.ms": 5})
-        self._consumer = Consumer(
-            {**common, "group.id": "readers", "auto.offset.reset": "earliest"}
-        )
-        self._consumer.subscribe(["a"])
-        self._threads = [
-            threading.Thread(target=self._produce), threading.Thread(target=self._consume),
-        ]  # fmt: skip
 
-    def start(self):
-        for each in self._threads:
+@pytest.mark.cluster
+@pytest.mark.timeout(1800)
+@run
+async def test_certificates_and_their_authority_are_replaced_under_load(tmp_path):
+    """The clients trust all authorities. First the nodes trust both authorities; then the nodes get new certificates, one node
+    after another; then the old authority is not trusted any more. The certificates are in the same files
+    as before, or, each second time, in files with other names. At last each node restarts, so that
+    each connection is a new one."""
+    async with secure_cluster(tmp_path, THREE, min_insync_replicas="2") as nodes:
+        for topic in (TOPIC, OWN_TOPIC):
+            await asyncio.to_thread(
+                nodes.create_topic, topic, partitions=PARTITIONS, replication_factor=3
+            )
+        authorities = [
+            await asyncio.to_thread(nodes.authority, f"authority-{number}")
+            for number in range(_changes())
+        ]
+        # librdkafka reads the file only once.
+        trusted = [each / "ca.pem" for each in (nodes.directory, *authorities)]
+        nodes.trust(*trusted, by=nodes.client_trust)
+        loads = [LibrdkafkaLoad(nodes), OwnLoad(nodes)]
+        for each in loads:
             each.start()
+        try:
+            await nodes.until(lambda: all(each.read or each.failures for each in loads))
+            for number, authority in enumerate(authorities):
+                await _change_certificates(nodes, number, authority)
+                await _progress(nodes, loads)
+                report(number + 1, _changes(), "changes of all certificates")
+            for each in THREE:
+                await nodes.stop(each)
+                await nodes.start(each)
+                await nodes.until(lambda: _are_in_sync(nodes))
+                await _progress(nodes, loads)
+        finally:
+            for each in loads:
+                await asyncio.to_thread(each.stop)
+        for each in loads:
+            each.check()
 
-    def stop(self):
-        """Wait until all records are written and read."""
-        self._stopping.set()
-        for each in self._threads:
-            each.join()
-        self._consumer.close()
 
-    def _produce(self):
-        while not self._stopping.wait(0.005):
-            self._producer.produce("a", b"%d" % self.sent, on_delivery=self._delivered)
-            self.sent += 1
-            self._producer.poll(0)
-        assert self._producer.flush(120) == 0
+async def _change_certificates(nodes, number, new):
+    old = nodes.path / f"old-{number}.pem"
+    old.write_bytes((nodes.directory / "ca.pem").read_bytes())
+    nodes.trust(old, new / "ca.pem")
+    await asyncio.to_thread(nodes.read_files_again, *THREE)
+    for each in THREE:
+        if number % 2:
+            nodes.use_key_file(each, new)
+        else:
+            nodes.use_certificate(each, new)
+        await asyncio.to_thread(nodes.read_files_again, each)
+        await _served(nodes, each)
+    nodes.trust(new / "ca.pem")
+    await asyncio.to_thread(nodes.read_files_again, *THREE)
 
-    def _delivered(self, error, message):
-        if error is not None:
-            self.failures.append(str(error))
 
-    def _consume(self):
-        while not self._stopping.is_set() or len(set(self.read)) < self.sent:
-            record = self._consumer.poll(0.2)
-            if record is None:
-                continue
-            if record.error() is not None:
-                self.failures.append(str(record.error()))
-            else:
-                self.read.append(int(record.value()))
+async def _served(nodes, node_id):
+    """Wait until a node has its new certificate: the change reaches it some time later."""
+    expected = _certificate(nodes.key_file(node_id))
+    while await asyncio.to_thread(nodes.served_certificates, node_id) != {expected}:
+        await asyncio.sleep(0.01)
+
+
+async def _progress(nodes, loads):
+    """Wait until all clients have written and read more."""
+    counts = [(each.sent, len(each.read)) for each in loads]
+    await nodes.until(
+        lambda: all(
+            each.failures or (each.sent > sent and len(each.read) > read)
+            for each, (sent, read) in zip(loads, counts, strict=True)
+        )
+    )
+
+
+def _are_in_sync(nodes):
+    return all(
+        len(nodes.partition(1, topic, index).isr) == 3
+        for topic in (TOPIC, OWN_TOPIC)
+        for index in range(PARTITIONS)
+    )
 
 
 @pytest.mark.cluster
 @run
-async def test_certificates_and_their_authority_are_replaced_under_load(tmp_path):
-    """First clients and nodes trust both authorities; then the nodes get new certificates; then the old authority
-    is not trusted any more. At last each node restarts, so that each connection is a new one."""
-    async with secure_cluster(tmp_path, THREE, min_insync_replicas="2") as nodes:
-        await asyncio.to_thread(nodes.create_topic, "a", partitions=3, replication_factor=3)
+async def test_a_node_that_is_only_a_controller_gets_another_certificate(tmp_path):
+    async with secure_cluster(tmp_path, {1: "controller", 2: "broker"}) as nodes:
         second = await asyncio.to_thread(nodes.authority, "second")
-        old = tmp_path / "old.pem"
-        old.write_bytes((nodes.directory / "ca.pem").read_bytes())
-        nodes.trust(old, second / "ca.pem", by=nodes.client_trust)
-        load = Load(nodes)
-        load.start()
-        try:
-            await nodes.until(lambda: load.read)
-            nodes.trust(old, second / "ca.pem")
-            await asyncio.to_thread(nodes.read_files_again, 1, 2, 3)
-            for each in THREE:
-                nodes.use_certificate(each, second)
-                expected = _certificate(nodes.key_file(each))
-                await asyncio.to_thread(nodes.read_files_again, each)
-                served = None
-                while served != {expected}:  # the change reaches the node some time later
-                    served = await asyncio.to_thread(nodes.served_certificates, each)
-            nodes.trust(second / "ca.pem")
-            await asyncio.to_thread(nodes.read_files_again, 1, 2, 3)
-
-            for each in THREE:
-                sent = load.sent
-                await nodes.stop(each)
-                await nodes.start(each)
-                await nodes.until(
-                    lambda: all(len(nodes.partition(1, "a", index).isr) == 3 for index in range(3))
-                )
-                await nodes.until(lambda sent=sent: load.sent > sent)
-        finally:
-            await asyncio.to_thread(load.stop)
-        assert load.failures == []
-        assert sorted(load.read) == list(range(load.sent))
+        trusted = tmp_path / "first.pem"
+        trusted.write_bytes((nodes.directory / "ca.pem").read_bytes())
+        nodes.trust(trusted, second / "ca.pem", by=nodes.client_trust)
+        nodes.trust(trusted, second / "ca.pem")
+        await asyncio.to_thread(nodes.read_files_again, 1, 2)
+        for each in (1, 2):
+            nodes.use_key_file(each, second)
+            await asyncio.to_thread(nodes.read_files_again, each)
+            await _served(nodes, each)
 
 
 def _certificate(file):

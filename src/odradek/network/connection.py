@@ -32,7 +32,7 @@ from odradek.network.output import Output
 from odradek.network.peer import Peer
 from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.responses import ResponseOrder, Slot
-from odradek.network.turns import FRAMES_PER_TURN, Turns
+from odradek.network.turns import Turns
 
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """The responses to pipelined requests are collected up to this size, and then sent."""
@@ -181,7 +181,7 @@ class Connection:
         owner = self._owner
         dispatch = owner.dispatch
         size_max = owner.request_bytes_max
-        frames = FRAMES_PER_TURN
+        frames = owner.turns.frames
         self._is_processing = True
         while end - position >= LENGTH_BYTES:
             (size,) = _length(view, position)

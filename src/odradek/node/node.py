@@ -61,7 +61,7 @@ from odradek.node.metadata import NodeMetadata
 from odradek.node.metric_families import BrokerSources, ControllerSources, MetricSources
 from odradek.node.metrics import families
 from odradek.node.metrics_server import MetricsServer
-from odradek.node.settings import TopicConfigs
+from odradek.node.settings import ControllerSettings, TopicConfigs
 from odradek.node.storage import NodeStorage
 
 log = logging.getLogger("odradek.node")
@@ -196,6 +196,12 @@ class Node:
         metadata.loader.install(metadata.tokens)
         metadata.loader.install(metadata.cache)
         if not self.config.is_broker:
+            assert self._controller is not None
+            metadata.loader.install(
+                ControllerSettings(
+                    self.config, topic_configs.update_config, self._controller.update_config
+                )
+            )
             self._serve_metrics(executor)
             return
         metadata.loader.install(topic_configs)

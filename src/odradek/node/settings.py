@@ -113,6 +113,32 @@ class SettingsPublisher:
             log.warning("the client metrics subscription %s is ignored: %s", name, error.message)
 
 
+class ControllerSettings:
+    """A `Publisher` that applies changed settings to a node that is only a controller."""
+
+    def __init__(self, config: BrokerConfig, *listeners: Callable[[BrokerConfig], None]) -> None:
+        """The listeners are called with each new configuration."""
+        self._config = config
+        self._dynamic = DynamicConfig(config)
+        self._listeners = listeners
+
+    def load(self, image: MetadataImage) -> None:
+        """Apply all dynamic settings of the first image."""
+        config = self._dynamic.of(image)
+        if config is self._config:
+            return
+        self._config = config
+        for problem in config.ignored:
+            log.warning("a dynamic setting is ignored: %s", problem)
+        for on_config in self._listeners:
+            on_config(config)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Apply the settings that the change contains."""
+        if delta.configs.changed:
+            self.load(image)
+
+
 def _warn_of(resource: ConfigResource, settings: Mapping[str, str]) -> None:
     """Log a warning for each setting of a resource that has no effect."""
     kind = ResourceType(resource.type)
