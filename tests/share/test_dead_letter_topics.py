@@ -205,7 +205,7 @@ def test_the_record_is_archived_if_the_topic_is_not_allowed(
     member = given_up(client, cluster, name, b"a", errors_deadletterqueue_topic_name=topic)
     assert errors(member.acknowledge((0, 0, [3]))) == [0]
     wait_until_done(cluster, name, 1)
-    metric = "kafka_server_sharegroupmetrics_deadletterqueuefailedrecords_total"
+    metric = "odradek_share_dead_letters_lost_total"
     assert scrape(broker)[metric, frozenset({("group", name)})] == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from odradek.broker.share.dead_letters import DeadLetterWriter
 from odradek.broker.share.local import LocalSharePartition
 from odradek.core.share.states import ACCEPT, REJECT, RELEASE, RENEW
 from odradek.node.metric_families import BrokerSources, Family, Sample, one
@@ -31,19 +32,7 @@ def share_groups(node: BrokerSources) -> Iterator[Family]:
         "Acknowledged records.",
         [Sample({"ackType": name}, acknowledged.get(kind, 0)) for kind, name in _TYPES.items()],
     )  # fmt: skip
-    for name, kind, text in (
-        ("deadletterqueuerecordcount", manager.dead_letters.written, "Dead letters."),
-        (
-            "deadletterqueuetotalproducerequests", manager.dead_letters.appends,
-            "Attempts to append dead letters.",
-        ),
-        (
-            "deadletterqueuefailedrecords", manager.dead_letters.failures,
-            "Dead letters that could not be written.",
-        ),
-    ):  # fmt: skip
-        samples = [Sample({"group": group}, number) for group, number in list(kind.items())]
-        yield Family(f"kafka_server_sharegroupmetrics_{name}", "counter", text, samples)
+    yield from _dead_letters(manager.dead_letters)
     found = [
         (
             {
@@ -112,3 +101,16 @@ def _records(found: list[tuple[dict[str, str], LocalSharePartition]]) -> Iterato
             if census.first_expiration_ms is not None
         ],
     )  # fmt: skip
+
+
+def _dead_letters(writer: DeadLetterWriter) -> Iterator[Family]:
+    """Yield the metrics of dead letters, for each group that has had some."""
+    prefix = "kafka_server_sharegroupmetrics_deadletterqueue"
+    for name, counter, text in (
+        (f"{prefix}recordcount", writer.written, "Dead letters."),
+        (f"{prefix}totalproducerequests", writer.appends, "Attempts to append dead letters."),
+        (f"{prefix}failedproducerequests", writer.failed_appends, "Appends that were given up."),
+        ("odradek_share_dead_letters_lost", writer.lost, "Dead letters that were not written."),
+    ):
+        samples = [Sample({"group": group}, number) for group, number in list(counter.items())]
+        yield Family(name, "counter", text, samples)

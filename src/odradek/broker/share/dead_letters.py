@@ -110,7 +110,9 @@ class DeadLetterWriter:
         """Number of dead letters that were written, by group (a metric)."""
         self.appends: Counter[str] = Counter()
         """Number of attempts to append dead letters, by group (a metric)."""
-        self.failures: Counter[str] = Counter()
+        self.failed_appends: Counter[str] = Counter()
+        """Number of appends that were given up, by group (a metric)."""
+        self.lost: Counter[str] = Counter()
         """Number of dead letters that could not be written, by group (a metric)."""
 
     async def write(self, group_id: str, source: Partition, letters: Sequence[DeadLetters]) -> None:
@@ -128,7 +130,9 @@ class DeadLetterWriter:
             try:
                 await self._write_some(group_id, source, waiting)
             except (Refused, ApiError) as error:
-                self.failures[group_id] += len(waiting)
+                if isinstance(error, ApiError):
+                    self.failed_appends[group_id] += 1
+                self.lost[group_id] += len(waiting)
                 log.error(
                     "%d dead letters of group %s are lost, from offset %d of %s-%d on: %s",
                     len(waiting), group_id, waiting[0].offset, source.topic, source.index, error,

@@ -386,7 +386,7 @@ class LocalSharePartition:
                 letters, self._unwritten = joined(self._unwritten), []
                 await self._dead_letters.write(self.group_id, self.partition, letters)
                 batches = self.machine.finish_dead_letters(letters)
-                error = await self._write(batches)
+                error = await self._write(batches) if batches else None
                 if error is not None:
                     log.info("archived records of %s could not be stored: %s", self._name, error)
                 if self.machine.advance():
