@@ -10,6 +10,8 @@ from compat.lab.wire_client import WireClient
 from tests.node.test_metrics import scrape
 from tests.share.member import Member, configure, errors, offsets, results
 
+from odradek.client.admin.quotas import alter_quotas
+from odradek.client.cluster import Cluster
 from odradek.model.errors import ErrorCode
 from odradek.testing import Broker
 from odradek.wire.generated.delete_records_request import (
@@ -300,3 +302,22 @@ def test_acknowledgements_survive_a_restart() -> None:
                 (first, first),
                 (first + 2, first + 2),
             ]
+
+
+def test_a_client_that_exceeds_its_quota_gets_its_records_and_rests(
+    broker: Broker, client: WireClient
+) -> None:
+    member = joined(client, "limited")
+    first = produced(client, 1)
+    with Cluster(broker.bootstrap_servers) as cluster:
+        limit = (("client-id", "compat"),)
+        alter_quotas(cluster, limit, {"consumer_byte_rate": 1})
+        try:
+            response = member.fetch(0, max_wait_ms=30_000)
+            (result,) = results(response)
+            assert [each.first_offset for each in result.acquired_records] == [first]
+            assert response.throttle_time_ms > 1_000
+        finally:
+            alter_quotas(cluster, limit, {"consumer_byte_rate": None})
+    with WireClient(broker.port) as other:  # the throttled connection is muted
+        assert other.call("Metadata", 12, MetadataRequest(topics=[]), MetadataResponse).brokers

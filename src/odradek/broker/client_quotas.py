@@ -9,6 +9,9 @@ For this time it should send nothing, and its connection processes nothing (KIP-
 
 - Produce counts the bytes of the request. It is acknowledged first, and throttled for the excess.
 - Fetch counts the bytes of the response. Fetches of other brokers are not limited.
+- ShareFetch counts the bytes of the response, too. But the response is sent, and throttled for the
+  excess: its records are acquired, and an empty response would leave them locked. (Apache Kafka
+  sends an empty response nevertheless.)
 - All requests count the time that the event loop spends on them, as a percentage of all time. Not
   counted are fetches of other brokers, WriteTxnMarkers, requests without a response, the work of
   the controller and of other threads, and the time in which a request waits.
@@ -177,6 +180,20 @@ class QuotaManagers:
             meter = fetch if fetch_ms > request_ms else request
             assert meter is not None
             meter.throttled(throttle_ms, now_ms)
+        return throttle_ms
+
+    def share_fetched(self, meters: ClientMeters, response_bytes: int) -> int:
+        """Count a response with acquired records; return how long its client must be throttled.
+
+        The caller sends the response.
+        """
+        fetch = meters.fetch
+        if fetch is None:
+            return 0
+        now_ms = self.now_ms()
+        throttle_ms = fetch.record(response_bytes, now_ms)
+        if throttle_ms:
+            fetch.throttled(throttle_ms, now_ms)
         return throttle_ms
 
     def mutation_quota(self, context: RequestContext) -> MutationQuota | None:

@@ -12,6 +12,7 @@
 - The response has only the partitions with records, with errors, or with results of
   acknowledgements, and those that are new in the session.
 - Records are sent from the page cache, as in Fetch.
+- The bytes of responses count for the quota of the client (`odradek.broker.client_quotas`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 
 from odradek.broker.broker import Broker
+from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.context import RequestContext
 from odradek.broker.share.fetch import FetchLimits, Results, ShareFetch, failed
 from odradek.core.share.session import (
@@ -39,6 +41,7 @@ from odradek.handlers.share import (
     read_batches,
 )
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.responses import Part
 from odradek.wire.generated.share_fetch_request import ShareFetchRequest
 from odradek.wire.generated.share_fetch_response import (
     LeaderIdAndEpoch,
@@ -48,6 +51,9 @@ from odradek.wire.generated.share_fetch_response import (
     ShareFetchResponse,
 )
 
+LENGTH_BYTES = 4
+"""Size of the length before a response, which counts for the quota."""
+BYTES_UNLIMITED = 2**31 - 1
 BATCH_OPTIMIZED = 0
 RECORD_LIMIT = 1
 
@@ -82,8 +88,12 @@ async def _handle(
         broker, key, acknowledgements, errors, context.api_version, is_renew=request.is_renew_ack
     )
     results: Results = {}
+    quota = None if broker.quotas is None else _Quota(broker.quotas, context)
     if not is_final and not request.is_renew_ack:
-        results = await _fetch(broker, request, key, wanted, errors)
+        bytes_max = min(request.max_bytes, broker.config.fetch_max_bytes)
+        if quota is not None:
+            bytes_max = min(bytes_max, quota.bytes_max)
+        results = await _fetch(broker, request, key, wanted, errors, bytes_max)
     told = _news(session, results, request.share_session_epoch)
     for partition, outcome in (await acknowledging.results()).items():
         result = told.get(partition)
@@ -95,6 +105,8 @@ async def _handle(
         broker.share_partitions.close_session(key)
     response = _respond(broker, context, told)
     response.acquisition_lock_timeout_ms = lock_duration_ms
+    if quota is not None:
+        response.throttle_time_ms = quota.charge(response)
     warm = broker.cold_reads.warm(response)
     return await warm if isinstance(warm, asyncio.Future) else warm
 
@@ -164,6 +176,7 @@ async def _fetch(
     key: SessionKey,
     wanted: Sequence[PartitionKey],
     errors: PartitionErrors,
+    bytes_max: int,
 ) -> Results:
     """Acquire records of the partitions that exist and that the client may read."""
     found = [(partition, errors.of(partition)) for partition in wanted]
@@ -171,7 +184,6 @@ async def _fetch(
     keys = [partition for partition, error in found if not error]
     if request.share_acquire_mode not in {BATCH_OPTIMIZED, RECORD_LIMIT}:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka
-    bytes_max = min(request.max_bytes, broker.config.fetch_max_bytes)
     limits = FetchLimits(
         wait_ms=request.max_wait_ms,
         bytes_min=min(request.min_bytes, bytes_max),
@@ -190,6 +202,30 @@ async def _fetch(
         broker.loop,
     )
     return await fetch.run() | refused
+
+
+class _Quota:
+    """The quota of one request."""
+
+    def __init__(self, managers: QuotaManagers, context: RequestContext) -> None:
+        self._managers = managers
+        self._meters = managers.meters(context.peer)
+        self._version = context.api_version
+
+    @property
+    def bytes_max(self) -> int:
+        """The most bytes of records to acquire. Larger responses would be throttled for longer."""
+        fetch = self._meters.fetch
+        return BYTES_UNLIMITED if fetch is None else max(1, int(fetch.value_max))
+
+    def charge(self, response: ShareFetchResponse) -> int:
+        """Count the bytes of a response; return how long its client must be throttled."""
+        if self._meters.fetch is None:
+            return 0
+        parts: list[Part] = []
+        response.ENCODERS[self._version](response, parts.append)
+        size = LENGTH_BYTES + sum(map(len, parts))
+        return self._managers.share_fetched(self._meters, size)
 
 
 def _news(session: ShareSession, results: Results, epoch: int) -> Results:
