@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -70,5 +70,13 @@ def checkpoint_and_groups(spark: SparkSession, query_id: str) -> tuple[str | Non
         checkpoint = str(running.resolvedCheckpointRoot())
     except Py4JError:
         return None, []
-    groups = [read_options(each, streaming=True).group_id for each in options]
+    groups = [_group(each) for each in options]
     return checkpoint.removeprefix("file:"), [each for each in groups if each is not None]
+
+
+def _group(options: Mapping[str, str]) -> str | None:
+    """Return the group to which a source commits; None if it does not, or is of another format."""
+    try:
+        return read_options(options, streaming=True).group_id
+    except ValueError:
+        return None
