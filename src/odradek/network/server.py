@@ -30,7 +30,7 @@ log = logging.getLogger("odradek.network")
 IDLE_SWEEPS = 8
 """Number of checks for idle connections during the idle time. Therefore an idle connection is
 closed at most an eighth of the idle time too late."""
-ACCEPTS_PER_TURN = 64
+ACCEPTS_PER_TURN = 16
 """Maximum number of connections that are accepted in one iteration of the event loop."""
 CLOSED_PER_TURN = 64
 """Maximum number of idle connections that are closed in one iteration of the event loop."""
