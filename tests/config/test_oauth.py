@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from odradek.config.checks import ConfigurationError
+from odradek.config.layers import dynamic_problem
 from odradek.config.load import load
 from odradek.config.oauth import SignedTokenSettings, UnsecuredTokenSettings
 
@@ -123,6 +124,13 @@ def test_without_the_packages_the_node_says_what_to_install(monkeypatch):
     with pytest.raises(ConfigurationError, match=r"pip install 'odradek\[secure\]'"):
         tokens()
     assert tokens(**{f"{OUT}server.callback.handler.class": UNSECURED}) is not None
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.out.", "listener.name.out.oauthbearer."])
+def test_addresses_cannot_be_changed_over_the_network(prefix):
+    for name in ("jwks.endpoint.url", "token.endpoint.url", "expected.audience"):
+        problem = dynamic_problem(f"{prefix}sasl.oauthbearer.{name}", "http://x/", per_broker=True)
+        assert "is read-only" in problem
 
 
 def test_classes_for_other_mechanisms_have_no_effect():

@@ -3,16 +3,22 @@
 Both read the files that `odradek secure init` wrote.
 """
 
+import time
+
 import pytest
 from compat.lab.cluster import QUICK_SETTINGS, ApacheMember, OdradekMember
 from compat.lab.toolchain import Missing, free_port
 from confluent_kafka import Consumer, Producer
 from tests.cli.conftest import invoke
+from tests.sasl import issuer
 
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.security import parse_security
+from odradek.config.jaas import OAUTH_LOGIN_MODULE
+from odradek.config.oauth import SIGNED_HANDLERS
+from odradek.config.oauth_login import LOGIN_HANDLERS
 from odradek.config.properties import parse_properties
 
 FACTORS = {
@@ -76,7 +82,7 @@ def test_replication_over_sasl_ssl(tmp_path):
             made = member(kind, clients)(node_id, settings, tmp_path / str(node_id), ports[node_id])
             running.append(made)
             made.start()
-        replicate(clients)
+        replicate(clients, clients)
     except Missing as reason:
         pytest.skip(str(reason))
     finally:
@@ -84,9 +90,79 @@ def test_replication_over_sasl_ssl(tmp_path):
             each.close()
 
 
-def replicate(clients):
-    """Write to partitions that each node leads, until both replicas have all; then read."""
-    with Cluster(clients["bootstrap.servers"], security=parse_security(clients)) as cluster:
+@pytest.mark.cluster
+@pytest.mark.long
+@pytest.mark.java
+def test_replication_with_access_tokens(tmp_path):
+    """All connections, also those to the controller, use OAUTHBEARER."""
+    key = issuer.ec_key(kid="first")
+    now_s = int(time.time())
+    claims = {"sub": "node", "iat": now_s, "exp": now_s + 3600}
+    token = issuer.signed(key, {"alg": "ES256", "kid": "first"}, claims)
+    (tmp_path / "keys").write_text(issuer.key_set(key))
+    (tmp_path / "token").write_text(token)
+    url = (tmp_path / "token").as_uri()
+    ports, controller_port = {1: free_port(), 2: free_port()}, free_port()
+    bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports.values())
+    own = {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": url,
+    }
+    others = {name: own[name] for name in list(own)[:3]}
+    others["oauth_cb"] = lambda config: (token, time.time() + 3600)
+    common = {
+        "listener.security.protocol.map": "IN:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "IN",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "sasl.mechanism.controller.protocol": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": (tmp_path / "keys").as_uri(),
+        "sasl.oauthbearer.token.endpoint.url": url,
+        **QUICK_SETTINGS,
+        **FACTORS,
+    }
+    for listener in ("in", "controller"):
+        prefix = f"listener.name.{listener}.oauthbearer.sasl"
+        common[f"{prefix}.jaas.config"] = f"{OAUTH_LOGIN_MODULE} required;"
+        common[f"{prefix}.server.callback.handler.class"] = SIGNED_HANDLERS[0]
+        common[f"{prefix}.login.callback.handler.class"] = LOGIN_HANDLERS[0]
+    running = []
+    try:
+        for node_id, kind, roles in (
+            (1, OdradekMember, "broker,controller"),
+            (2, ApacheMember, "broker"),
+        ):
+            listeners = [f"IN://127.0.0.1:{ports[node_id]}"]
+            if "controller" in roles:
+                listeners.append(f"CONTROLLER://127.0.0.1:{controller_port}")
+            settings = {
+                **common,
+                "node.id": str(node_id),
+                "process.roles": roles,
+                "listeners": ",".join(listeners),
+                "advertised.listeners": listeners[0],
+            }
+            made = member(kind, own)(node_id, settings, tmp_path / str(node_id), ports[node_id])
+            running.append(made)
+            made.start()
+        replicate(own, others)
+    except Missing as reason:
+        pytest.skip(str(reason))
+    finally:
+        for each in reversed(running):
+            each.close()
+
+
+def replicate(own, clients):
+    """Write to partitions that each node leads, until both replicas have all; then read.
+
+    `own` are the settings of our client, `clients` those of librdkafka.
+    """
+    with Cluster(own["bootstrap.servers"], security=parse_security(own)) as cluster:
         topic = NewTopic("a", assignments=[[1, 2], [2, 1]])
         assert not isinstance(create_topics(cluster, [topic])["a"], ClientError)
         errors = []

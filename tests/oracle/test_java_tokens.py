@@ -63,10 +63,10 @@ def compare(*cases: Case) -> None:
         for message in case.messages:
             expected, found = next(theirs), answer(case.validate, message)
             # Java closes the connection after an exception that it does not expect.
-            same = found != expected and not (
+            differs = found != expected and not (
                 expected.startswith("failed") and not found.startswith("user")
             )
-            if same:
+            if differs:
                 differences.append(f"{message!r}\n  Java: {expected}\n  ours: {found}")
     assert not differences, "\n".join(differences)
 
@@ -178,24 +178,32 @@ def keys() -> dict[str, issuer.Key]:
     }
 
 
-def test_signed_tokens(keys: dict[str, issuer.Key], tmp_path: Path) -> None:
+def test_tokens_keys_and_messages(keys: dict[str, issuer.Key], tmp_path: Path) -> None:
+    """One program answers all, because its compilation takes most of the time."""
     (seed,) = seeds(1)
     pick = random.Random(seed)
+    compare(
+        *signed_tokens(pick, keys, tmp_path),
+        *selections_of_keys(keys, tmp_path),
+        *unsecured_tokens(pick),
+        messages(),
+    )
+
+
+def signed_tokens(
+    pick: random.Random, keys: dict[str, issuer.Key], directory: Path
+) -> Iterator[Case]:
     known = issuer.key_set(*keys.values())
     others: dict[str, dict[str, Any]] = {
         "expecting": {"audiences": frozenset(("kafka", "y")), "issuer": "https://issuer"},
         "other-names": {"subject_claim": "iss", "scope_claim": "aud", "clock_skew_seconds": 2000},
     }
-    compare(
-        signed_case(tmp_path / "plain", known, list(random_tokens(pick, keys))),
-        *(
-            signed_case(tmp_path / name, known, list(random_tokens(pick, keys)), **changes)
-            for name, changes in others.items()
-        ),
-    )
+    yield signed_case(directory / "plain", known, list(random_tokens(pick, keys)))
+    for name, changes in others.items():
+        yield signed_case(directory / name, known, list(random_tokens(pick, keys)), **changes)
 
 
-def test_the_selection_of_keys(keys: dict[str, issuer.Key], tmp_path: Path) -> None:
+def selections_of_keys(keys: dict[str, issuer.Key], directory: Path) -> Iterator[Case]:
     now_s = int(time.time())
     claims = {"sub": "alice", "iat": now_s - MARGIN_S, "exp": now_s + MARGIN_S}
     ec, other, small = keys["ec"].jwk, issuer.ec_key().jwk, issuer.rsa_key(bits=1024)
@@ -217,17 +225,11 @@ def test_the_selection_of_keys(keys: dict[str, issuer.Key], tmp_path: Path) -> N
         issuer.signed(small, {"alg": "RS256"}, claims),
         issuer.signed(short, {"alg": "HS256"}, claims),
     ]
-    compare(
-        *(
-            signed_case(tmp_path / f"{number}", issuer.key_set(*each), made)
-            for number, each in enumerate(sets)
-        )
-    )
+    for number, each in enumerate(sets):
+        yield signed_case(directory / f"{number}", issuer.key_set(*each), made)
 
 
-def test_unsecured_tokens() -> None:
-    (seed,) = seeds(1)
-    pick = random.Random(seed)
+def unsecured_tokens(pick: random.Random) -> Iterator[Case]:
     now_s = int(time.time())
     settings = [
         (UnsecuredTokenSettings("sub", "scope", (), 0), {}),
@@ -237,7 +239,6 @@ def test_unsecured_tokens() -> None:
             | {"AllowableClockSkewMs": "600000"},
         ),
     ]
-    cases = []
     for each, options in settings:
         texts = []
         for _ in range(200):
@@ -246,17 +247,14 @@ def test_unsecured_tokens() -> None:
         texts += [f"{texts[0]}AAAA", texts[0][:-1], "a..", "..", "a.b.", f"{texts[0]}."]
         validator = UnsecuredTokens(each)
         words = [f"unsecuredValidator{name}={value}" for name, value in options.items()]
-        cases.append(
-            Case(
-                ("unsecured", *words),
-                [message(text) for text in texts],
-                lambda text, validator=validator: validator.validate(text, now_s * 1000),  # type: ignore[misc]
-            )
+        yield Case(
+            ("unsecured", *words),
+            [message(text) for text in texts],
+            lambda text, validator=validator: validator.validate(text, now_s * 1000),  # type: ignore[misc]
         )
-    compare(*cases)
 
 
-def test_messages() -> None:
+def messages() -> Case:
     now_s = int(time.time())
     token = issuer.unsecured({"sub": "alice", "exp": now_s + MARGIN_S}).rstrip()
     texts = [
@@ -272,10 +270,8 @@ def test_messages() -> None:
         f"n,,\1auth=Bearer {token}=\1\1", "n,,\1auth=Bearer é\1\1",
     ]  # fmt: skip
     validator = UnsecuredTokens(UnsecuredTokenSettings("sub", "scope", (), 0))
-    compare(
-        Case(
-            ("unsecured",),
-            [each.encode() for each in texts],
-            lambda text: validator.validate(text, now_s * 1000),
-        )
+    return Case(
+        ("unsecured",),
+        [each.encode() for each in texts],
+        lambda text: validator.validate(text, now_s * 1000),
     )

@@ -252,6 +252,7 @@ def test_scopes(keys, key_set, scope, is_accepted):
         {"b64": False, "crit": ["b64"]},
         {"cty": "JWT"},
         {"kid": 5},
+        {"x": "y" * 20_000},
     ],
 )
 def test_headers_that_are_not_accepted(keys, key_set, change):

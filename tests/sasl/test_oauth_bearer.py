@@ -106,6 +106,16 @@ def test_after_an_error_another_token_may_follow():
     assert machine.user == "alice"
 
 
+def test_a_second_error_is_the_last_one():
+    machine = authenticator()
+    machine.handshake("OAUTHBEARER", 1, 0)
+    assert machine.authenticate(message("wrong"), 0).token == INVALID
+    with pytest.raises(Rejected) as problem:
+        machine.authenticate(message("wrong"), 0)
+    assert problem.value.message == INVALID.decode()
+    assert machine.state is State.FAILED
+
+
 def test_the_authorization_id_must_be_the_user():
     with pytest.raises(Rejected) as problem:
         OAuthBearerServer(validate).evaluate(message("alice.5", header="n,a=bob,"))

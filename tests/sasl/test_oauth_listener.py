@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import threading
 import time
 
 import pytest
@@ -277,3 +278,27 @@ def test_a_start_without_the_issuer(file, caplog):
                 check_refused(client, token())
             late.documents["/keys"] = issuer.key_set(FIRST)
             until_accepted(port, token())
+
+
+def test_an_issuer_that_hangs_does_not_stop_the_node(file):
+    file.write_text(issuer.key_set(FIRST))
+    begun, released = threading.Event(), threading.Event()
+
+    def answer(headers, body):
+        if begun.is_set():
+            released.wait()
+        begun.set()
+        return 200, issuer.key_set(FIRST)
+
+    with issuer.Endpoint() as slow:
+        slow.documents["/keys"] = answer
+        changes = {"sasl.oauthbearer.jwks.endpoint.refresh.ms": "1"}
+        with Broker(settings={**settings(file, f"{slow.url}/keys"), **changes}) as broker:
+            ports = {each.name: each.port for each in broker.node.server.endpoints}
+            while len(slow.requests) < 2:
+                time.sleep(0.01)
+            for _ in range(3):
+                with Client(ports["WEB"]) as client:
+                    assert log_in(client, token()).auth_bytes == b""
+                    assert client.describe().brokers
+            released.set()

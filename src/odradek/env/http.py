@@ -6,8 +6,10 @@ Redirects are not followed, and proxies are not used.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -17,7 +19,8 @@ from odradek.env.tls_files import ClientTls
 if TYPE_CHECKING:
     from http.client import HTTPConnection
 
-PIECE_BYTES = 16 * 1024
+_PORTS = {"http": 80, "https": 443}
+_LATE = "the response takes too long"
 
 
 class FetchError(Exception):
@@ -30,7 +33,7 @@ class Limits:
 
     connect_ms: int = 10_000
     read_ms: int = 10_000
-    """For all of the response."""
+    """For all of the response, and the handshake of TLS."""
     bytes_max: int = 512 * 1024
 
 
@@ -82,56 +85,83 @@ def fetch(request: Request) -> Response:
     Raises:
         FetchError: there is no response, or it is too long.
     """
-    from http.client import HTTPException
+    from http.client import HTTPConnection, HTTPException
 
     parts = urlsplit(request.url)
-    where = f"{parts.scheme}://{parts.netloc}{parts.path}"
     target = parts.path or "/"
     if parts.query:
         target += f"?{parts.query}"
-    connection = None
+    method = "GET" if request.body is None else "POST"
+    headers = {"Accept": "application/json", "Connection": "close", **request.headers}
+    assert parts.hostname is not None
+    # This class adds the port to the header Host only if it is not 80.
+    connection = HTTPConnection(parts.hostname, parts.port or _PORTS[parts.scheme])
+    if parts.port is None:
+        headers["Host"] = parts.netloc
     try:
-        connection = _connection(request)
-        connection.connect()
-        connection.sock.settimeout(request.limits.read_ms / 1000)
-        method = "GET" if request.body is None else "POST"
-        headers = {"Accept": "application/json", "Connection": "close", **request.headers}
-        connection.request(method, target, request.body, headers)
-        return _read(connection, request.limits)
+        with _connected(request, parts.hostname, connection.port) as made:
+            connection.sock = made
+            connection.request(method, target, request.body, headers)
+            return _read(connection, request.limits.bytes_max)
     except (OSError, HTTPException, ValueError) as error:
+        where = f"{parts.scheme}://{parts.netloc}{parts.path}"
         raise FetchError(f"{where} cannot be fetched: {_reason(error)}") from error
     finally:
-        if connection is not None:
-            connection.close()
+        connection.close()
 
 
-def _connection(request: Request) -> HTTPConnection:
-    from http.client import HTTPConnection, HTTPSConnection
+@contextmanager
+def _connected(request: Request, host: str, port: int) -> Iterator[socket.socket]:
+    """Yield a connected socket. It is shut down when the time for the response is over.
 
-    parts = urlsplit(request.url)
-    timeout_s = request.limits.connect_ms / 1000
-    assert parts.hostname is not None
-    if parts.scheme == "http":
-        return HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-    from odradek.env.tls_context import make_client_context
+    A timeout of the socket would begin anew with each byte.
+    """
+    from http.client import HTTPException
 
-    context = make_client_context(request.tls)
-    return HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=context)
+    limits = request.limits
+    used = socket.create_connection((host, port), limits.connect_ms / 1000)
+    is_late = threading.Event()
+
+    def shut_down() -> None:
+        is_late.set()
+        try:
+            socket.socket.shutdown(used, socket.SHUT_RDWR)
+        except OSError:
+            pass  # it has ended by itself
+
+    timer = threading.Timer(limits.read_ms / 1000, shut_down)
+    timer.daemon = True
+    try:
+        used.settimeout(limits.read_ms / 1000)
+        if urlsplit(request.url).scheme == "https":
+            from odradek.env.tls_context import make_client_context
+
+            context = make_client_context(request.tls)
+            used = context.wrap_socket(used, server_hostname=host, do_handshake_on_connect=False)
+            timer.start()
+            used.do_handshake()
+        else:
+            timer.start()
+        yield used
+        if is_late.is_set():  # the response ended because of this, and may be incomplete
+            raise TimeoutError(_LATE)
+    except (OSError, ValueError, HTTPException) as error:
+        if is_late.is_set():
+            raise TimeoutError(_LATE) from error
+        raise
+    finally:
+        timer.cancel()
+        used.close()
 
 
-def _read(connection: HTTPConnection, limits: Limits) -> Response:
-    deadline_s = time.monotonic() + limits.read_ms / 1000
+def _read(connection: HTTPConnection, bytes_max: int) -> Response:
     response = connection.getresponse()
-    body = bytearray()
-    while piece := response.read1(PIECE_BYTES):
-        body += piece
-        if len(body) > limits.bytes_max:
-            raise ValueError(f"the response has more than {limits.bytes_max} bytes")
-        if time.monotonic() > deadline_s:
-            raise TimeoutError("the response takes too long")
+    body = response.read(bytes_max + 1)
+    if len(body) > bytes_max:
+        raise ValueError(f"the response has more than {bytes_max} bytes")
     if response.length:
         raise ValueError("the response is incomplete")
-    return Response(response.status, bytes(body))
+    return Response(response.status, body)
 
 
 def _reason(error: Exception) -> str:

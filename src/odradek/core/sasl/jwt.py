@@ -50,7 +50,7 @@ class SignedTokens:
         """
         parsed = parse_token(token)
         self._verify(parsed)
-        claims = parsed.claims
+        claims = parsed.claims()
         expires_s = self._check_times(claims, now_ms // 1000)
         self._check_parties(claims)
         text_claim(claims, "jti")

@@ -45,7 +45,7 @@ def held_token(settings: LoginSettings, token: str, now_ms: int, chance: float) 
     """
     token = token.strip()
     try:
-        claims = parse_token(token).claims
+        claims = parse_token(token).claims()
         user, expires_s = text_claim(claims, settings.user_claim), number_claim(claims, "exp")
     except InvalidToken as problem:
         raise LoginFailed(f"the access token cannot be used: {problem.reason}") from problem

@@ -10,7 +10,8 @@ The authorization id is optional, and must be the name of the token's user. The 
 extensions (KIP-342). They have no effect. The rules and messages are those of Kafka's
 OAuthBearerSaslServer. So an invalid token gets a response without an error code whose token is the
 JSON object. The authentication fails with this object as its message when the client has sent the
-last message. The client may also send another token instead.
+last message. The client may also send another token instead, but only once, unlike in Kafka: so the
+delay of failed authentications limits how often tokens are tried.
 
 The token is validated by `jwt`, or without signatures by `unsecured_jwt`.
 """
@@ -58,7 +59,6 @@ class OAuthBearerServer:
         """Validate the access token in the client's message; see `Mechanism`."""
         if token == AFTER_ERROR and self._error:
             raise Rejected(self._error, self._reason)
-        self._error = ""
         found = _CLIENT_MESSAGE.fullmatch(token.decode("utf-8", "replace"))
         if found is None:
             raise Rejected
@@ -69,12 +69,15 @@ class OAuthBearerServer:
         try:
             accepted = self._validate(bearer["token"])
         except InvalidToken as problem:
+            if self._error:
+                raise Rejected(_error(problem), problem.reason) from problem
             self._error, self._reason = _error(problem), problem.reason
             return self._error.encode()
         if found["id"] not in (None, accepted.user):
             raise Rejected(
                 f"Authentication failed: Client requested an authorization id ({found['id']}) that "
-                f"is different from the token's principal name ({accepted.user})"
+                f"is different from the token's principal name ({accepted.user})",
+                "the authorization id is not the user of the token",
             )
         self.user, self.token_expires_ms = accepted.user, accepted.expires_ms
         return b""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 SECONDS_MAX = 2**63 // 1000 - 1
 """A later time does not fit into 64 bits as milliseconds."""
+HEADER_LENGTH_MAX = 16 * 1024
 _PARTS = 3
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
@@ -44,14 +45,22 @@ class ParsedToken(NamedTuple):
     """The parts of a token. The signature has not been verified."""
 
     header: Claims
-    claims: Claims
+    encoded_claims: str
     signed: bytes
     """The bytes that are signed."""
     signature: bytes
 
+    def claims(self) -> Claims:
+        """Decode the claims. Before this, the signature should be verified: claims may be long.
+
+        Raises:
+            InvalidToken: the claims are malformed.
+        """
+        return _json_object(self.encoded_claims, "claims")
+
 
 def parse_token(token: str) -> ParsedToken:
-    """Split a token, and decode its parts.
+    """Split a token, and decode its header and its signature.
 
     Raises:
         InvalidToken: the token is malformed.
@@ -60,9 +69,11 @@ def parse_token(token: str) -> ParsedToken:
     if len(parts) != _PARTS or not parts[0] or not parts[1]:
         raise InvalidToken("the token does not have three parts")
     header, claims, signature = parts
+    if len(header) > HEADER_LENGTH_MAX:
+        raise InvalidToken("the header is too long")
     return ParsedToken(
         _json_object(header, "header"),
-        _json_object(claims, "claims"),
+        claims,
         f"{header}.{claims}".encode(),
         decode_base64url(signature, "signature"),
     )

@@ -33,9 +33,9 @@ class UnsecuredTokens:
         """
         settings = self._settings
         parsed = parse_token(token)
-        claims = parsed.claims
         if parsed.header.get("alg") != "none" or not token.endswith("."):
             raise InvalidToken("the token must have the algorithm none and no signature")
+        claims = parsed.claims()
         user = text_claim(claims, settings.principal_claim)
         if user is None or not user.strip():
             raise InvalidToken(f"the claim {settings.principal_claim} is missing or empty")
