@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
+from compat.lab.wire_client import WireClient
 from tests.log.support import TOPIC_ID, batch
 from tests.log.test_power_loss import stored_batches
 from tests.raft.requests import ask
@@ -21,13 +22,16 @@ from odradek.env.executor import InlineExecutor
 from odradek.log import LogManager, PartitionLog
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.testing import Broker
 from odradek.testing.files import UnsyncedFileSystem
 from odradek.wire.generated.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from odradek.wire.generated.alter_replica_log_dirs_response import AlterReplicaLogDirsResponse
 from odradek.wire.generated.describe_log_dirs_request import DescribeLogDirsRequest
+from odradek.wire.generated.describe_log_dirs_response import DescribeLogDirsResponse
 
 from .cluster import cluster
 
@@ -146,6 +150,58 @@ def test_a_crash_between_the_renames_leaves_one_log(tmp_path) -> None:
     last = manager(tmp_path)  # only one of them is left
     assert contents(last.logs[PARTITION]) == expected
     last.shutdown()
+
+
+def futures_of(wire: WireClient) -> list[tuple[str, str, int, int]]:
+    """The directory, topic, index and lag of each future log."""
+    request = DescribeLogDirsRequest(topics=None)
+    answer = wire.call("DescribeLogDirs", 4, request, DescribeLogDirsResponse)
+    return [
+        (result.log_dir, topic.name, each.partition_index, each.offset_lag)
+        for result in answer.results
+        for topic in result.topics
+        for each in topic.partitions
+        if each.is_future_key
+    ]
+
+
+def alter(wire: WireClient, path: str, topic: str, *indexes: int) -> list[int]:
+    """Request moves; return the errors of the partitions."""
+    named = AlterReplicaLogDirTopic(name=topic, partitions=list(indexes))
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[named])])
+    answer = wire.call("AlterReplicaLogDirs", 2, request, AlterReplicaLogDirsResponse)
+    return [each.error_code for topic in answer.results for each in topic.partitions]
+
+
+def test_a_restart_continues_a_move(tmp_path: Path) -> None:
+    settings = {"log.dirs": f"{tmp_path}/1,{tmp_path}/2"}
+    slow = {"replica.alter.log.dirs.io.max.bytes.per.second": "1"}
+    with Broker(topics={"a": 1}, settings=settings | slow, data=str(tmp_path / "1")) as broker:
+        log = broker.node.broker.replicas.find("a", 0).log
+        target = next(
+            each.path for each in broker.node.broker.logs.directories if each is not log.directory
+        )
+        with WireClient(broker.port) as wire:
+            for _ in range(5):
+                wire.produce_one("a", os.urandom(600_000))
+            expected = [each.base_offset for each in wire.batches("a", 0)]
+            assert alter(wire, target, "a", 0) == [0]
+            assert [each[:3] for each in futures_of(wire)] == [(target, "a", 0)]
+            assert futures_of(wire)[0][3] > 0
+            later = alter(wire, target, "b", 0, 1, 2, 3)
+            assert later == [ErrorCode.REPLICA_NOT_AVAILABLE] * 4
+            broker.create_topics({"b": 4})
+            replicas = broker.node.broker.replicas
+            assert {replicas.find("b", each).log.directory.path for each in range(4)} == {target}
+    with (
+        Broker(settings=settings, data=str(tmp_path / "1")) as broker,
+        WireClient(broker.port) as wire,
+    ):
+        while futures_of(wire):
+            wire.produce_one("a", b"more")
+        assert broker.node.broker.replicas.find("a", 0).log.directory.path == target
+        assert [each.base_offset for each in wire.batches("a", 0)][:5] == expected
+        assert wire.produce_one("a", b"after the move") == 0
 
 
 @pytest.mark.cluster

@@ -133,6 +133,12 @@ class Partition:
         self._isr_size = len(registration.isr)
         self._lacks_replicas = self._isr_size < len(registration.replicas)
 
+    def use_log(self, log: PartitionLog) -> None:
+        """Use another log with the same records. Waiting requests go on with it."""
+        self.log = log
+        if self._leading is not None:
+            self._leading.use_log(log)
+
     def resign(self) -> None:
         """Stop leading: the replica is removed from this broker, or its disk has failed."""
         self.is_leader = False

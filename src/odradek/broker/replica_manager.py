@@ -31,7 +31,7 @@ from odradek.core.metadata.image import (
     TopicImage,
 )
 from odradek.core.metadata.versions import LEVEL_DIRECTORIES
-from odradek.log import DiskFull, LogManager, PartitionLog
+from odradek.log import DiskFull, LogDirectory, LogManager, PartitionLog
 from odradek.model import uuids
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -45,8 +45,10 @@ OPENING_SECONDS = 0.004
 """Time that each iteration of the event loop may spend on opening new partitions."""
 
 
-ReportDirectory = Callable[[bytes, int, bytes], None]
-"""Called with a topic id, a partition index and the id of a log directory."""
+Assigned = Callable[[], None]
+"""Called when the controller has assigned a replica to a log directory."""
+ReportDirectory = Callable[[bytes, int, bytes, Assigned | None], None]
+"""Called with a topic id, a partition index, the id of a log directory and a callback."""
 
 
 class LeadershipListener(Protocol):
@@ -108,6 +110,9 @@ class ReplicaManager:
         self._woken: dict[WaitingFetch, None] = {}
         self._replication: Replication | None = None
         self._report_directory: ReportDirectory | None = None
+        self._continue_move: Callable[[Partition], None] | None = None
+        self._assigned_ahead: set[TopicPartition] = set()
+        """Replicas that are being moved, and that are assigned to their new directory."""
         self._to_open: deque[tuple[bytes, int, bool]] = deque()
         """Replicas that `publish` has not opened yet: topic id, index, and whether this broker gets
         the replica for the first time."""
@@ -122,6 +127,10 @@ class ReplicaManager:
     def report_directories(self, report: ReportDirectory) -> None:
         """Call `report` for each replica whose log directory is not the one in the metadata."""
         self._report_directory = report
+
+    def continue_moves(self, continue_move: Callable[[Partition], None]) -> None:
+        """Call `continue_move` for each partition that is opened and has a future log."""
+        self._continue_move = continue_move
 
     @property
     def offline_count(self) -> int:
@@ -209,6 +218,10 @@ class ReplicaManager:
             if self._is_stray(each):
                 log.warning("%s belongs to no partition of this broker, and is renamed", each.path)
                 self.logs.delete(each.topic_partition, is_stray=True)
+        for name, future in list(self.logs.futures.items()):
+            if self._is_stray(future):
+                log.warning("%s belongs to no partition of this broker: renamed", future.path)
+                self.logs.delete_future(name, is_stray=True)
         for topic in image.topics.by_id.values():
             for index, registration in topic.partitions.items():
                 if self.node_id in registration.replicas:
@@ -293,19 +306,62 @@ class ReplicaManager:
             for wire_name in _wire_names(topic.name, topic.id):
                 self.by_wire_topic[wire_name] = partitions
         partitions[index] = partition
+        if self._continue_move is not None and name in self.logs.futures:
+            self._continue_move(partition)
         self._check_directory(partition)
         if partition.is_leader:
             self._elected(partition)
 
+    # -- log directories (KIP-858) ----------------------------------------------------------
+
     def _check_directory(self, partition: Partition) -> None:
-        """Report the replica's log directory if the metadata contain another one (KIP-858)."""
-        report, here = self._report_directory, partition.log.directory.id
-        if report is None or here is None:
-            return
-        if self._image.features.metadata_version < LEVEL_DIRECTORIES:
+        """Report the replica's log directory if the metadata contain another one."""
+        here = partition.log.directory.id
+        if here is None or TopicPartition(partition.topic, partition.index) in self._assigned_ahead:
             return
         if partition.registration.directory(self.node_id) != here:
-            report(partition.topic_id, partition.index, here)
+            self._report(partition, here)
+
+    def _report(
+        self, partition: Partition, directory_id: bytes, assigned: Assigned | None = None
+    ) -> bool:
+        """Report a log directory. Return False if the metadata have no directories."""
+        report = self._report_directory
+        if report is None or self._image.features.metadata_version < LEVEL_DIRECTORIES:
+            return False
+        report(partition.topic_id, partition.index, directory_id, assigned)
+        return True
+
+    def is_assigned_to(self, partition: Partition, directory: LogDirectory) -> bool:
+        """Whether the metadata contain this directory for a replica."""
+        is_known = directory.id is not None and bool(partition.registration.directories)
+        return is_known and partition.registration.directory(self.node_id) == directory.id
+
+    def assign_ahead(
+        self, partition: Partition, directory: LogDirectory, assigned: Assigned
+    ) -> bool:
+        """Let the controller assign a replica to the directory to which it is being moved.
+
+        `assigned` is called when the controller has done this. Return False if the metadata have no
+        directories. Then nothing is sent.
+        """
+        if directory.id is None:
+            return False
+        name = TopicPartition(partition.topic, partition.index)
+        if self.is_assigned_to(partition, directory):
+            self._assigned_ahead.add(name)  # before a restart of the node
+            assigned()
+            return True
+        is_sent = self._report(partition, directory.id, assigned)
+        if is_sent:
+            self._assigned_ahead.add(name)
+        return is_sent
+
+    def undo_assignment(self, partition: Partition, directory: LogDirectory) -> None:
+        """Undo `assign_ahead`: the replica stays in `directory`, which may be offline now."""
+        self._assigned_ahead.discard(TopicPartition(partition.topic, partition.index))
+        if directory.id is not None:
+            self._report(partition, directory.id)
 
     def _replicate(self, partition: Partition) -> None:
         """Apply the partition's registration to its replication."""
@@ -407,27 +463,22 @@ class ReplicaManager:
         partition.fail_uncommitted(ApiError(reason))
         partition.expire_waiters()
 
-    def replace_log(self, partition: Partition) -> None:
+    def replace_log(self, partition: Partition, *, is_assigned: bool) -> None:
         """Let the future log of a partition replace its log (`LogManager.promote_future`).
 
-        The partition gets a new object, as after a restart. Requests that wait for acknowledgements
-        get the retriable error NOT_LEADER_OR_FOLLOWER.
+        Requests that wait at the partition go on to wait, and coordinators notice nothing. A
+        follower begins to fetch again, from the same offset.
 
         Raises:
-            DiskFull, LogDirectoryOffline: a disk is full or failed.
+            DiskFull, LogDirectoryOffline: a disk is full or failed. The log is not replaced.
         """
-        if partition.is_leader:
-            self._resigned(partition, None)
-        partition.resign()
-        if self._replication is not None:
+        name = TopicPartition(partition.topic, partition.index)
+        partition.use_log(self.logs.promote_future(name, is_assigned=is_assigned))
+        self._assigned_ahead.discard(name)
+        if self._replication is not None and partition.is_replicated and not partition.is_leader:
             self._replication.leave(partition)
-        del self.by_id[partition.topic_id][partition.index]
-        try:
-            self.logs.promote_future(TopicPartition(partition.topic, partition.index))
-        finally:
-            self._open_known(partition.topic_id, partition.index, False)
-            partition.fail_uncommitted(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-            partition.expire_waiters()
+            self._replication.follow(partition)
+        self._check_directory(partition)
 
     def _delete_log(self, name: TopicPartition) -> None:
         try:

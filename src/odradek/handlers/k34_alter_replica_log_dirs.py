@@ -2,10 +2,10 @@
 
 - The response is sent when the moves have begun. DescribeLogDirs shows them as future logs.
 - A replica that is already in the directory does not move, and its other move is cancelled.
-- A replica that this broker does not have gets the error REPLICA_NOT_AVAILABLE. A directory that is
-  unknown or offline gets KAFKA_STORAGE_ERROR.
-- Gaps: a broker does not remember the directory for a replica that it gets later. A restart cancels
-  all moves.
+- A replica that this broker does not have gets the error REPLICA_NOT_AVAILABLE. If the broker gets
+  the replica before it restarts, it creates the replica in this directory.
+- A directory that is offline gets KAFKA_STORAGE_ERROR, and an unknown one LOG_DIR_NOT_FOUND. While
+  a directory is offline, no move begins (KAFKA_STORAGE_ERROR).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.handler import Handler
 from odradek.log.names import FUTURE_DIRECTORY
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
 from odradek.wire.generated.alter_replica_log_dirs_response import (
     AlterReplicaLogDirPartitionResult,
@@ -65,6 +66,7 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> None:
     except ApiError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             raise
+        broker.logs.prefer(TopicPartition(topic, index), directory)
         raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE) from error
     if broker.directory_moves is not None:
         broker.directory_moves.start(partition, directory)

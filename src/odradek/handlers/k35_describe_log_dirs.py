@@ -2,7 +2,7 @@
 
 - If topics are null, all logs are listed. A failed log directory has the error KAFKA_STORAGE_ERROR.
 - A log that will replace a log in another directory (AlterReplicaLogDirs) is a future log. Its
-  offset lag is the number of records that it lacks.
+  offset lag is the number of records that it lacks, or -1 if the other log is offline.
 - The size of a log is the size of its record batches, without indexes. The offset lag of a leader
   is 0.
 """
@@ -13,7 +13,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.handler import Handler
-from odradek.log import LogDirectory
+from odradek.log import LogDirectory, PartitionLog
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.describe_log_dirs_request import DescribeLogDirsRequest
@@ -55,17 +55,17 @@ def _describe(
             DescribeLogDirsPartition(partition_index=index, partition_size=log.size, offset_lag=lag)
         )
     for key, log in broker.logs.futures.items():
-        current = broker.logs.get(key)
-        if log.directory is not directory or current is None:
+        if log.directory is not directory:
             continue
         if wanted is not None and key not in wanted:
             continue
         topic = topics.setdefault(key.topic, DescribeLogDirsTopic(name=key.topic))
+        current = broker.logs.get(key)
         topic.partitions.append(
             DescribeLogDirsPartition(
                 partition_index=key.partition,
                 partition_size=log.size,
-                offset_lag=max(0, current.log_end_offset - log.log_end_offset),
+                offset_lag=-1 if current is None else _lag(log, current),
                 is_future_key=True,
             )
         )
@@ -80,6 +80,10 @@ def _describe(
             log_dir=directory.path, error_code=ErrorCode.KAFKA_STORAGE_ERROR
         )
     return result
+
+
+def _lag(future: PartitionLog, current: PartitionLog) -> int:
+    return max(0, current.log_end_offset - future.log_end_offset)
 
 
 HANDLER = Handler(request=DescribeLogDirsRequest, versions=(1, 5), handle=handle)

@@ -455,6 +455,19 @@ class FlushState:
         if work is not None:
             run_now(work)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no flush and no truncation uses the paths of the files."""
+        return not self._under_way and not self._is_in_background and self._truncation is None
+
+    def on_replaced(self, recovery_point: int) -> None:
+        """Lower the recovery point to that of the replaced log, which may be found after a crash.
+
+        The next flush makes the new names durable.
+        """
+        self.recovery_point = min(self.recovery_point, recovery_point)
+        self._set_due_offset()
+
     # -- truncation -----------------------------------------------------------------------------
 
     def on_records_dropped(self) -> None:

@@ -3,11 +3,15 @@
 The logs of a directory share a disk. While a flush runs, other appends are written, and their
 responses wait. The next flush serves all of them. Therefore the number of fsync calls depends on
 the speed of the disk and not on the number of requests.
+
+A log may be deleted while a flush waits or runs. If another log has replaced it
+(`LogManager.promote_future`), a flush of that log follows. Otherwise there is nothing to flush any
+more, and the flush counts as successful.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.log.flush_state import FlushWork
@@ -18,14 +22,18 @@ Flushed = Callable[[DiskFull | LogDirectoryOffline | None], None]
 """Called on the event loop's thread after a flush. The argument is None if the records are flushed;
 otherwise it is the error."""
 
+OnDeleted = Callable[[PartitionLog, Sequence[Flushed]], None]
+"""Called with a deleted log, and with the callbacks that wait for a flush of it."""
+
 
 class GroupCommit:
     """The flushes of the logs of one directory."""
 
-    __slots__ = ("_background", "_is_running", "_running", "_waiting")
+    __slots__ = ("_background", "_is_running", "_on_deleted", "_running", "_waiting")
 
-    def __init__(self, background: Background) -> None:
+    def __init__(self, background: Background, on_deleted: OnDeleted) -> None:
         self._background = background
+        self._on_deleted = on_deleted
         self._waiting: dict[PartitionLog, list[Flushed]] = {}
         self._running: dict[PartitionLog, tuple[FlushWork, list[Flushed]]] = {}
         self._is_running = False
@@ -46,6 +54,9 @@ class GroupCommit:
     def _run(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for log, callbacks in waiting.items():
+            if log.is_deleted:
+                self._on_deleted(log, callbacks)
+                continue
             try:
                 log.partition_directory.check_online()
                 work = log.flush_work()
@@ -56,21 +67,28 @@ class GroupCommit:
                 _call(callbacks, None)
             else:
                 self._running[log] = work, callbacks
-        works = [work for work, _ in self._running.values()]
+        works = [(log, work) for log, (work, _) in self._running.items()]
+        failures: dict[PartitionLog, OSError] = {}
 
         def run() -> None:
-            for work in works:
-                work.run()
+            for log, work in works:
+                try:
+                    work.run()
+                except OSError as error:
+                    failures[log] = error  # the log may have been deleted or replaced meanwhile
 
         def done(error: BaseException | None) -> None:
             self._is_running = False
             running, self._running = self._running, {}
-            for work, callbacks in running.values():
-                if error is None:
+            for log, (work, callbacks) in running.items():
+                failure = error or failures.get(log)
+                if failure is None:
                     work.complete()
                     _call(callbacks, None)
+                elif log.is_deleted:
+                    self._on_deleted(log, callbacks)
                 else:
-                    _call(callbacks, work.failed(error))
+                    _call(callbacks, work.failed(failure))
             if self._waiting and not self._is_running:
                 self._run()
 

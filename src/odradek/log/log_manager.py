@@ -16,7 +16,7 @@ in an offline directory, the manager does not create it in another directory.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.topic_config import TopicConfig
@@ -40,6 +40,7 @@ from odradek.log.errors import (
 from odradek.log.group_commit import Flushed, GroupCommit
 from odradek.log.partition_log import PartitionLog
 from odradek.log.periodic_tasks import PeriodicTasks
+from odradek.log.renaming import flush_names, on_renamed, rename_all, take_over
 from odradek.log.startup import (
     DamagedLog,
     TopicConfigs,
@@ -92,6 +93,8 @@ class LogManager:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures: dict[TopicPartition, PartitionLog] = {}
         """The logs that will replace logs in other directories (`promote_future`)."""
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
+        """The directories that were chosen for logs that do not exist yet (`prefer`)."""
         self.directories: list[LogDirectory] = []
         self._damaged: dict[TopicPartition, DamagedLog] = {}
         """Damaged logs. They are not served, and not created again, until they are repaired."""
@@ -135,6 +138,10 @@ class LogManager:
         """
         epochs = {self._load(directory) for directory in self.online_directories}
         self._check_directories()
+        for partition, future in list(self.futures.items()):
+            log = self.logs.get(partition)
+            if log is not None and log.directory is future.directory:
+                self.delete_future(partition)
         if self.cleaner is not None:
             self.cleaner.start()
         all_work = len(self.online_directories) == len(self.directories)
@@ -155,7 +162,9 @@ class LogManager:
         try:
             contents = load_directory(self.storage, directory, self._topic_configs, threads)
             for log in contents.logs:
-                self._add_loaded(log)
+                self._add_loaded(self.logs, log)
+            for log in contents.futures:
+                self._add_loaded(self.futures, log)
             for partition, damaged in contents.damaged.items():
                 logger.error("%s is damaged and stays offline: %s", partition, damaged.problem)
             self._damaged |= contents.damaged
@@ -170,8 +179,8 @@ class LogManager:
             self._periodic_tasks.remove_directory_later(path, 0)
         return contents.broker_epoch
 
-    def _add_loaded(self, log: PartitionLog) -> None:
-        """Add a log. If two directories have a log of the partition, keep the longer one.
+    def _add_loaded(self, logs: dict[TopicPartition, PartitionLog], log: PartitionLog) -> None:
+        """Add a log to `logs`. If two directories have one of the partition, keep the longer one.
 
         A crash may interrupt `promote_future` before the replaced log is retired.
 
@@ -179,13 +188,13 @@ class LogManager:
             OSError: the device failed.
         """
         partition = log.topic_partition
-        other = self.logs.get(partition)
+        other = logs.get(partition)
         if other is None:
-            self.logs[partition] = log
+            logs[partition] = log
             return
         kept, dropped = (log, other) if log.log_end_offset > other.log_end_offset else (other, log)
         logger.warning("%s replaces %s, which is of the same partition", kept.path, dropped.path)
-        self.logs[partition] = kept
+        logs[partition] = kept
         dropped.on_deleted()
         self._retire(dropped, names.DELETE_DIRECTORY)
 
@@ -195,11 +204,18 @@ class LogManager:
         Raises:
             OSError: the device failed.
         """
-        name = names.retired_directory(log.topic_partition, kind, self.storage.random_bytes(16))
-        path = log.directory.file(name)
-        self.storage.file_system.rename(log.path, path)
+        path = self._rename(log, kind)
         self._periodic_tasks.remove_directory_later(path, log.config.file_delete_delay_ms)
         return path
+
+    def _rename(self, log: PartitionLog, kind: str) -> str:
+        """Rename the directory of a log that is not used any more. Return the new path."""
+        path = log.directory.file(self._retired_name(log.topic_partition, kind))
+        self.storage.file_system.rename(log.path, path)
+        return path
+
+    def _retired_name(self, partition: TopicPartition, kind: str) -> str:
+        return names.retired_directory(partition, kind, self.storage.random_bytes(16))
 
     def _check_directories(self) -> None:
         if not self.online_directories:
@@ -213,13 +229,8 @@ class LogManager:
         """
         if self.cleaner is not None:
             self.cleaner.stop()
-        for partition in list(self.futures):
-            try:
-                self.delete_future(partition)
-            except LogDirectoryOffline as error:
-                logger.error("a future log is not removed: %s", error.message)
         for directory in self.online_directories:
-            logs = self.logs_in(directory)
+            logs = self.stored_in(directory)
             try:
                 close_all(logs, directory, self._executor)
                 self._periodic_tasks.write_checkpoints(directory, logs)
@@ -231,6 +242,7 @@ class LogManager:
                 refusal = directory.refuse("could not close it", error)
                 logger.error("%s is not shut down cleanly: %s", directory.path, refusal.message)
         self.logs.clear()
+        self.futures.clear()
         self.release()
 
     def release(self) -> None:
@@ -267,6 +279,11 @@ class LogManager:
 
         `is_new` says that the partition has just been created, so that its log cannot be in an
         offline directory. `directory_id` is the id of the directory that the log is assigned to.
+        A new log is created in the preferred directory (`prefer`), if there is one, or else in the
+        assigned one, or else in the directory with the fewest logs.
+
+        A future log becomes the log if there is no other, and if it is in the assigned directory or
+        no directory is offline. A crash may have interrupted `promote_future`.
 
         Raises:
             InconsistentTopicId: the log belongs to another topic with the same name.
@@ -276,7 +293,7 @@ class LogManager:
         """
         if partition in self._damaged:
             raise LogDamaged(f"{partition} is damaged: {self._damaged[partition].problem}")
-        log = self.logs.get(partition)
+        log = self.logs.get(partition) or self._orphan(partition, directory_id)
         if log is not None:
             if log.topic_id is None:
                 try:
@@ -289,11 +306,9 @@ class LogManager:
                     f"not {uuids.to_text(topic_id)}"
                 )
             return log
-        directory = self._directory_for(is_new, directory_id)
+        directory = self._directory_for(partition, is_new, directory_id)
         try:
-            self._periodic_tasks.forget(directory, partition)
-            if self.cleaner is not None:
-                self.cleaner.forget(directory, partition)
+            self._forget(directory, partition)
             log = open_log(
                 self.storage,
                 directory,
@@ -304,14 +319,37 @@ class LogManager:
         except OSError as error:
             raise directory.refuse(f"could not make the log of {partition}", error) from error
         self.logs[partition] = log
+        self._preferred.pop(partition, None)
         directory.on_log_added()
         return log
 
-    def _directory_for(self, is_new: bool, directory_id: bytes) -> LogDirectory:
+    def _orphan(self, partition: TopicPartition, directory_id: bytes) -> PartitionLog | None:
+        """Let a future log become the log of a partition that has none. Return the log."""
+        future = self.futures.get(partition)
+        if future is None:
+            return None
+        is_assigned = future.directory.id is not None and future.directory.id == directory_id
+        if not is_assigned and len(self.online_directories) < len(self.directories):
+            return None
+        logger.warning("%s becomes the log of %s, which has no other", future.path, partition)
+        return self.promote_future(partition)
+
+    def _forget(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        """Remove checkpoints of an earlier log of the partition in this directory."""
+        self._periodic_tasks.forget(directory, partition)
+        if self.cleaner is not None:
+            self.cleaner.forget(directory, partition)
+
+    def _directory_for(
+        self, partition: TopicPartition, is_new: bool, directory_id: bytes
+    ) -> LogDirectory:
         online = self.online_directories
         if not online or (not is_new and len(online) < len(self.directories)):
             offline = [each.path for each in self.directories if each.is_offline]
             raise LogDirectoryOffline(f"log directories are offline: {', '.join(offline)}")
+        preferred = self._preferred.get(partition)
+        if preferred is not None and not preferred.is_offline:
+            return preferred
         for directory in online:
             if directory.id is not None and directory.id == directory_id:
                 return directory
@@ -321,11 +359,17 @@ class LogManager:
         """Remove a log, and delete its files after a delay. Return False if there is no such log.
 
         The log of a partition that is not in the cluster metadata is stray. Its directory is only
-        renamed.
+        renamed. The same happens to the future log of the partition.
 
         Raises:
             LogDirectoryOffline: the disk failed.
         """
+        try:
+            return self._delete(partition, is_stray)
+        finally:
+            self.delete_future(partition, is_stray=is_stray)
+
+    def _delete(self, partition: TopicPartition, is_stray: bool) -> bool:
         log = self.logs.pop(partition, None)
         damaged = self._damaged.pop(partition, None)
         if log is not None:
@@ -337,8 +381,7 @@ class LogManager:
         else:
             return False
         kind = names.STRAY_DIRECTORY if is_stray else names.DELETE_DIRECTORY
-        name = names.retired_directory(partition, kind, self.storage.random_bytes(16))
-        path = directory.file(name)
+        path = directory.file(self._retired_name(partition, kind))
         try:
             self.storage.file_system.rename(old_path, path)
         except OSError as error:
@@ -351,15 +394,24 @@ class LogManager:
 
     # -- moves between directories ------------------------------------------------------------
 
+    def prefer(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """Create the log of a partition that does not exist yet in this directory."""
+        self._preferred[partition] = directory
+
     def create_future(self, partition: TopicPartition, directory: LogDirectory) -> PartitionLog:
         """Create an empty log in `directory`, which will replace the log of the partition.
 
         Raises:
-            DiskFull, LogDirectoryOffline: the disk is full or failed.
+            DiskFull: the disk is full.
+            LogDirectoryOffline: a disk failed. While a log directory is offline, it may have
+                another future log of the partition.
         """
         assert partition not in self.futures
+        if len(self.online_directories) < len(self.directories):
+            raise LogDirectoryOffline(f"{partition} cannot move while a log directory is offline")
         unique = self.storage.random_bytes(16)
         try:
+            self._forget(directory, partition)
             future = open_log(
                 self.storage,
                 directory,
@@ -375,8 +427,8 @@ class LogManager:
         self.futures[partition] = future
         return future
 
-    def delete_future(self, partition: TopicPartition) -> None:
-        """Remove the future log of a partition, if there is one.
+    def delete_future(self, partition: TopicPartition, *, is_stray: bool = False) -> None:
+        """Remove the future log of a partition, if there is one. `is_stray`: see `delete`.
 
         Raises:
             LogDirectoryOffline: the disk failed.
@@ -386,56 +438,78 @@ class LogManager:
             return
         future.on_deleted()
         try:
-            self._retire(future, names.DELETE_DIRECTORY)
+            if is_stray:
+                self._rename(future, names.STRAY_DIRECTORY)
+            else:
+                self._retire(future, names.DELETE_DIRECTORY)
         except OSError as error:
             what = f"could not delete the future log of {partition}"
             raise future.directory.fail(what, error) from error
 
-    def promote_future(self, partition: TopicPartition) -> PartitionLog:
-        """Replace the log of a partition by its future log, which has the same end.
+    def promote_future(
+        self, partition: TopicPartition, *, is_assigned: bool = True
+    ) -> PartitionLog:
+        """Let the future log of a partition replace its log, or become its log if there is none.
 
-        At each moment a complete log has the name of the partition, so a crash loses nothing.
+        Both logs have the same end, and no flush of the future log runs. All records that survive
+        a power loss in the log survive it in the future log, too.
+
+        The replaced log is renamed first. So there are never two logs of a partition, with which
+        Apache Kafka does not start. After a crash between the two renames, the future log becomes
+        the log (`get_or_create`), because the controller has assigned the partition to its
+        directory (`is_assigned`). Otherwise the future log is renamed first. After a crash there
+        are then two logs with the same content, and `load` removes one.
 
         Raises:
-            DiskFull, LogDirectoryOffline: a disk is full or failed.
+            DiskFull, LogDirectoryOffline: a disk is full or failed. The log is not replaced.
         """
-        current, future = self.logs[partition], self.futures.pop(partition)
-        directory, end = future.directory, future.log_end_offset
-        assert end == current.log_end_offset
-        high_watermark, start = current.high_watermark, current.log_start_offset
-        future.flush_state.finish_truncation()
-        future.close()
-        future.partition_directory.on_deleted()
-        file_system = self.storage.file_system
+        current, future = self.logs.get(partition), self.futures[partition]
+        directory = future.directory
+        path = directory.file(str(partition))
+        renames = [(future, path)]
+        retired: list[tuple[PartitionLog, str]] = []
+        if current is not None:
+            take_over(future, current)
+            name = self._retired_name(partition, names.DELETE_DIRECTORY)
+            retired = [(current, current.directory.file(name))]
+            renames = [*retired, *renames] if is_assigned else [*renames, *retired]
+        rename_all(self.storage.file_system, renames)
+        left_files = future.flush_state.generation > 0
+        on_renamed(future, path, current)
+        del self.futures[partition]
+        self.logs[partition] = future
+        directory.on_log_added()
+        for old, _ in retired:
+            old.on_deleted()
+            old.directory.on_log_removed()
+
+        def flushed() -> None:
+            for _, path in retired:
+                self._periodic_tasks.remove_directory_later(
+                    path, future.config.file_delete_delay_ms
+                )
+
+        flush_names(self.storage, [directory, *(old.directory for old, _ in retired)], flushed)
+        self._periodic_tasks.checkpoint_soon(directory)
+        if left_files:
+            self._remove_deleted_files(future)
+        return future
+
+    def _remove_deleted_files(self, log: PartitionLog) -> None:
+        """Remove files of truncated segments, which were to be removed under an old path."""
         try:
-            self._periodic_tasks.forget(directory, partition)
-            if self.cleaner is not None:
-                self.cleaner.forget(directory, partition)
-            file_system.rename(future.path, directory.file(str(partition)))
-            file_system.sync_directory(directory.path)
-            self.delete(partition)
-            log = open_log(
-                self.storage,
-                directory,
-                partition,
-                self._topic_configs(partition.topic),
-                recovery_point=end,
-                log_start_offset=start,
-                was_clean=True,
-                name=str(partition),
-            )
-            log.high_watermark = high_watermark
-            self.logs[partition] = log
-            directory.on_log_added()
-            self._periodic_tasks.write_checkpoints(directory, self.logs_in(directory))
+            found = self.storage.file_system.scan(log.path)
         except OSError as error:
-            raise directory.fail(f"could not move {partition}", error) from error
-        return log
+            log.partition_directory.refuse("list the files of", error)
+            return
+        deleted = [each.name for each in found if each.name.endswith(names.DELETED)]
+        paths = [log.partition_directory.file(name) for name in deleted]
+        self._periodic_tasks.remove_later(paths, log.config.file_delete_delay_ms)
 
     def update_topic_config(self, topic: str, config: TopicConfig) -> None:
         """Apply new settings of a topic to its logs."""
-        for partition, log in self.logs.items():
-            if partition.topic == topic:
+        for log in (*self.logs.values(), *self.futures.values()):
+            if log.topic_partition.topic == topic:
                 log.update_config(config)
 
     def update_all_configs(self, config: BrokerConfig) -> None:
@@ -444,7 +518,8 @@ class LogManager:
             config.producer_id_expiration_ms, config.transaction_partition_verification_enable
         )
         configs: dict[str, TopicConfig] = {}
-        for (topic, _), log in self.logs.items():
+        for log in (*self.logs.values(), *self.futures.values()):
+            topic = log.topic_partition.topic
             if topic not in configs:
                 configs[topic] = self._topic_configs(topic)
             log.update_config(configs[topic])
@@ -457,9 +532,18 @@ class LogManager:
         """
         group = self._group_commits.get(log.directory.path)
         if group is None:
-            group = GroupCommit(self.storage.background)
+            group = GroupCommit(self.storage.background, self._wait_elsewhere)
             self._group_commits[log.directory.path] = group
         group.wait(log, offset, flushed)
+
+    def _wait_elsewhere(self, deleted: PartitionLog, flushed: Sequence[Flushed]) -> None:
+        """Wait for a flush of the log that has replaced a deleted log, if there is one."""
+        log = self.logs.get(deleted.topic_partition)
+        for each in flushed:
+            if log is None:
+                each(None)
+            else:
+                self.when_flushed(log, log.log_end_offset, each)
 
     # -- directories --------------------------------------------------------------------------
 
@@ -472,15 +556,25 @@ class LogManager:
         """Return the logs in a log directory."""
         return [log for log in self.logs.values() if log.directory is directory]
 
+    def stored_in(self, directory: LogDirectory) -> Collection[PartitionLog]:
+        """Return the logs and the future logs in a log directory."""
+        futures = [log for log in self.futures.values() if log.directory is directory]
+        return [*self.logs_in(directory), *futures]
+
     def _directory_failed(self, directory: LogDirectory) -> None:
+        """Remove the logs of a directory. Their future logs stay on the disks for the next start."""
         lost = list(self.logs_in(directory))
         for log in lost:
             log.go_offline()
             del self.logs[log.topic_partition]
+        lost_partitions = {log.topic_partition for log in lost}
         for partition, future in list(self.futures.items()):
-            if future.directory is directory:
+            if future.directory is directory or partition in lost_partitions:
                 future.go_offline()
                 del self.futures[partition]
+        for partition, preferred in list(self._preferred.items()):
+            if preferred is directory:
+                del self._preferred[partition]
         directory.unlock(self.storage.file_system)
         if self._on_directory_failure is not None:
             self._on_directory_failure(directory, lost)

@@ -139,6 +139,11 @@ class LogSegments:
         self._set([*self._segments[:first], new, *self._segments[first + len(old) :]])
         return new
 
+    def on_directory_moved(self, path: str) -> None:
+        """Record that the directory of the partition was renamed to `path`."""
+        for segment in self._segments:
+            segment.on_directory_moved(path)
+
     def close_files(self) -> None:
         """Close the `.log` files."""
         for segment in self._segments:

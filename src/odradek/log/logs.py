@@ -39,6 +39,10 @@ class Logs(Protocol):
         """Return the logs in a log directory."""
         ...
 
+    def stored_in(self, directory: LogDirectory) -> Collection[PartitionLog]:
+        """Return the logs and the future logs in a log directory."""
+        ...
+
     def get(self, partition: TopicPartition) -> PartitionLog | None:
         """Return the log of a partition; None if there is none."""
         ...

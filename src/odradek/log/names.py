@@ -77,7 +77,7 @@ def parse_directory(name: str) -> tuple[TopicPartition, str] | None:
 
 
 def retired_directory(partition: TopicPartition, kind: str, unique: bytes) -> str:
-    """Return the new name of a directory that will be deleted or is stray.
+    """Return the name of a directory that will be deleted, is stray, or has a future log.
 
     `kind` is the suffix, and `unique` is 16 random bytes.
     """

@@ -25,6 +25,7 @@ class PartitionDirectory:
     __slots__ = (
         "_is_created",
         "_is_synced",
+        "_replaced",
         "is_deleted",
         "log_directory",
         "path",
@@ -47,6 +48,7 @@ class PartitionDirectory:
         """Whether the log is deleted. Then another log may have files at the same path."""
         self._is_created = True
         """Whether the directory's own name is durable, or will be after the running flushes."""
+        self._replaced: LogDirectory | None = None
         self._is_synced = True
         """Whether the names in the directory are durable, or will be after the running flushes."""
 
@@ -59,6 +61,16 @@ class PartitionDirectory:
     def on_created(self) -> None:
         """Record that the directory was created. Its name and the names in it are not durable."""
         self._is_created = self._is_synced = False
+
+    def on_moved(self, path: str, replaced: LogDirectory | None) -> None:
+        """Record that the directory was renamed to `path`. The new name is not durable.
+
+        `replaced` is the log directory in which another directory of the partition was renamed, so
+        that it is not used any more.
+        """
+        self.path = path
+        self._replaced = replaced
+        self._is_created = False
 
     def on_names_changed(self) -> None:
         """Record that a file was created, renamed or removed."""
@@ -82,6 +94,8 @@ class PartitionDirectory:
         if not self._is_created:
             self._is_created = True
             paths.append(parent_of(self.path))
+            if self._replaced is not None and not self._replaced.is_offline:
+                paths.append(self._replaced.path)
         return paths
 
     def put_back_unsynced(self, paths: Sequence[str]) -> None:

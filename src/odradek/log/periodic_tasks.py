@@ -141,13 +141,18 @@ class PeriodicTasks:
             self._file(directory, name).write_later(self._offsets(directory, name))
 
     def _offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
-        return _CHECKPOINTS[name](self._manager.logs_in(directory))
+        return _CHECKPOINTS[name](self._manager.stored_in(directory))
 
     def _file(self, directory: LogDirectory, name: str) -> CheckpointFile:
         path = directory.file(name)
         if path not in self._files:
             self._files[path] = CheckpointFile(self._storage, directory, name)
         return self._files[path]
+
+    def checkpoint_soon(self, directory: LogDirectory) -> None:
+        """Write all checkpoints of a directory in the background."""
+        for name in _CHECKPOINTS:
+            self._file(directory, name).write_later(self._offsets(directory, name))
 
     def write_recovery_points(self, directory: LogDirectory) -> None:
         """Write the recovery points of a directory on this thread.

@@ -518,6 +518,11 @@ class ProducerState:
         verification.saw(sequence, epoch)
         return verification.guard
 
+    def take_verifications(self, other: ProducerState) -> None:
+        """Continue the verifications of another log, which this log replaces."""
+        self.verifications = other.verifications.copy()
+        self._last_guard = other._last_guard
+
     # -- entries ------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:

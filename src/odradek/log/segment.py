@@ -515,6 +515,10 @@ class Segment:
         """
         self.storage.file_system.truncate(self.opened().descriptor, self.size)
 
+    def on_directory_moved(self, directory: str) -> None:
+        """Record that the directory of the partition was renamed. Open files stay open."""
+        self.directory = directory
+
     def rename(self, suffix: str) -> None:
         """Change the suffix of all files of the segment.
 

@@ -89,9 +89,11 @@ class Contents(NamedTuple):
     """The content of a log directory."""
 
     logs: list[PartitionLog]
+    futures: list[PartitionLog]
+    """Logs that will replace logs in other directories."""
     damaged: dict[TopicPartition, DamagedLog]
     retired: list[str]
-    """Paths of partition directories whose deletion had begun, and of future logs."""
+    """Paths of partition directories whose deletion had begun."""
     was_clean: bool
     broker_epoch: int
     """Broker epoch of the last clean shutdown; -1 if the shutdown was not clean or had no epoch."""
@@ -126,9 +128,12 @@ def load_directory(
             len(found),
         )
     loaded = storage.executor.map(one.load, found, 1 if one.was_clean else threads)
-    logs = list(_with_progress(directory, len(found), loaded))
+    logs: list[PartitionLog] = []
+    futures: list[PartitionLog] = []
+    for log in _with_progress(directory, len(found), loaded):
+        (futures if log.path.endswith(names.FUTURE_DIRECTORY) else logs).append(log)
     broker_epoch = -1 if epoch is None else epoch
-    return Contents(logs, one.damaged, retired, one.was_clean, broker_epoch)
+    return Contents(logs, futures, one.damaged, retired, one.was_clean, broker_epoch)
 
 
 def _sort(
@@ -143,9 +148,9 @@ def _sort(
             logger.warning("%s/%s is not a partition's directory: ignored", directory.path, name)
     elif parsed[0].topic == names.METADATA_TOPIC:
         pass  # the metadata log belongs to the quorum
-    elif parsed[1] in (names.DELETE_DIRECTORY, names.FUTURE_DIRECTORY):
+    elif parsed[1] == names.DELETE_DIRECTORY:
         retired.append(directory.file(name))
-    elif parsed[1]:
+    elif parsed[1] == names.STRAY_DIRECTORY:
         logger.warning("%s/%s is ignored", directory.path, name)
     else:
         found.append((parsed[0], name))
@@ -203,7 +208,12 @@ class _Loading:
             )
         except DamagedFile as error:
             path = self.directory.file(name)
-            self.damaged[partition] = DamagedLog(self.directory, path, str(error))
+            if name.endswith(names.FUTURE_DIRECTORY):
+                stray = path.removesuffix(names.FUTURE_DIRECTORY) + names.STRAY_DIRECTORY
+                logger.error("%s is damaged, and is renamed to %s: %s", path, stray, error)
+                self.storage.file_system.rename(path, stray)
+            else:
+                self.damaged[partition] = DamagedLog(self.directory, path, str(error))
             return None
         log.high_watermark = self.high_watermarks.get(partition, log.log_start_offset)
         return log

@@ -148,6 +148,7 @@ class BrokerRole:
             broker.config, broker.replicas, broker.executor, broker.loop, broker.clock.monotonic_ms
         )
         broker.use_directory_moves(moves)
+        broker.replicas.continue_moves(moves.resume)
         return moves
 
     def _install_publishers(self, coordinators: Coordinators, settings: SettingsPublisher) -> None:

@@ -3,7 +3,8 @@
 A broker with several log directories chooses the directory of a new replica itself. The controller
 must know it: if the directory fails later, the controller removes the replica from the ISR, and
 elects another leader. The replica manager reports each replica whose directory differs from the one
-in the metadata (Kafka's `AssignmentsManager`).
+in the metadata (Kafka's `AssignmentsManager`). It also reports the directory to which a replica is
+being moved, before the move ends (`directory_moves`).
 
 See `controller_reports`. Nothing is sent before the broker is registered.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TypeAlias
 
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.broker.replication.controller_reports import ControllerReports
@@ -28,6 +30,9 @@ from odradek.wire.generated.assign_replicas_to_dirs_response import AssignReplic
 
 log = logging.getLogger("odradek.replicas")
 
+Assigned = Callable[[], None]
+Reported: TypeAlias = tuple[bytes, Assigned | None]
+"""The id of a log directory, and the callback of `DirectoryAssignments.report`."""
 RETRY_SECONDS = 0.5
 REPLICAS_MAX = 2000
 
@@ -41,7 +46,7 @@ _OUTDATED = frozenset(
 """The controller's metadata are newer: the replica is not on this broker any more."""
 
 
-class DirectoryAssignments(ControllerReports[ReplicaKey, bytes]):
+class DirectoryAssignments(ControllerReports[ReplicaKey, Reported]):
     """Sends AssignReplicasToDirs requests. Use it only on the event loop's thread."""
 
     def __init__(
@@ -57,11 +62,17 @@ class DirectoryAssignments(ControllerReports[ReplicaKey, bytes]):
         self._node_id = node_id
         self._broker_epoch = broker_epoch
 
-    def report(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
-        """Report the directory of a replica soon."""
-        self._put(ReplicaKey(topic_id, index), directory_id)
+    def report(
+        self, topic_id: bytes, index: int, directory_id: bytes, assigned: Assigned | None = None
+    ) -> None:
+        """Report the directory of a replica soon.
 
-    async def _send(self, sent: dict[ReplicaKey, bytes]) -> bool:
+        `assigned` is called when the controller has recorded the directory. It is not called if
+        another directory is reported before, or if the controller does not know the replica.
+        """
+        self._put(ReplicaKey(topic_id, index), (directory_id, assigned))
+
+    async def _send(self, sent: dict[ReplicaKey, Reported]) -> bool:
         """Send directories. Return whether the controller has processed all of them."""
         if self._broker_epoch() < 0:
             return False
@@ -88,13 +99,18 @@ class DirectoryAssignments(ControllerReports[ReplicaKey, bytes]):
                     replica = ReplicaKey(topic.topic_id, each.partition_index)
                     if each.error_code and each.error_code not in _OUTDATED:
                         all_done = False
-                    elif self._items.get(replica) == directory.id:
-                        del self._items[replica]
+                        continue
+                    known = self._items.get(replica)
+                    if known is None or known[0] != directory.id:
+                        continue
+                    del self._items[replica]
+                    if known[1] is not None and not each.error_code:
+                        known[1]()
         return all_done
 
-    def _request(self, sent: dict[ReplicaKey, bytes]) -> AssignReplicasToDirsRequest:
+    def _request(self, sent: dict[ReplicaKey, Reported]) -> AssignReplicasToDirsRequest:
         directories: dict[bytes, dict[bytes, TopicData]] = {}
-        for (topic_id, index), directory_id in sent.items():
+        for (topic_id, index), (directory_id, _) in sent.items():
             topics = directories.setdefault(directory_id, {})
             topic = topics.setdefault(topic_id, TopicData(topic_id=topic_id))
             topic.partitions.append(PartitionData(partition_index=index))

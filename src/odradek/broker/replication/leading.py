@@ -149,6 +149,10 @@ class Leading:
         self._context.led[self] = None
         self.advance()
 
+    def use_log(self, log: PartitionLog) -> None:
+        """Use another log with the same records."""
+        self._log = log
+
     def stop(self) -> None:
         """Stop leading. Results of ISR changes and flushes are ignored from now on."""
         self._context.led.pop(self, None)
