@@ -37,7 +37,7 @@ def test_sources_of_other_formats_have_no_group():
     servers = {"kafka_bootstrap_servers": "b:9092"}
     found = query(
         Leaf("odradek source", subscribe="words", groupId="shouting", **servers),
-        Leaf("KafkaV2[Subscribe[odradek.events]]", groupIdPrefix="x", **servers),
+        Leaf("KafkaV2[Subscribe[odradek.events]]", kafka_sasl_login_class="x", **servers),
         Leaf("rate"),
     )
     spark = SimpleNamespace(streams=SimpleNamespace(get={"id": found}.get))
