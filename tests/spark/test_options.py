@@ -24,7 +24,7 @@ from odradek.spark.options import (
     read_options,
     write_options,
 )
-from odradek.spark.values.settings import RegistrySettings, Typed
+from odradek.spark.values.settings import ProtobufOptions, RegistrySettings, Typed
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 TYPED = {"valueFormat": "json", "valueSchema": "a INT"}
@@ -97,6 +97,10 @@ def test_where_a_stream_starts(given, expected):
         ({"valueFormat": "json"}, "need both valueFormat=json and valueSchema$"),
         ({"keyFormat": "avro"}, "need both keyFormat=avro and keySchema, or schemaRegistryUrl"),
         ({"keySchema": "long"}, "keySchema needs keyFormat"),
+        (TYPED | {"valueMessage": "M"}, "valueMessage is for valueFormat=protobuf"),
+        (TYPED | {"valueSubject": "s"}, "valueSubject needs schemaRegistryUrl"),
+        (TYPED | {"enums.as.ints": "true"}, "enums.as.ints is for valueFormat or keyFormat proto"),
+        ({"emit.default.value": "true"}, r"Did you mean emit\.default\.values\?"),
         ({"schemaRegistryUser": "u"}, "schemaRegistryUser needs schemaRegistryUrl"),
         (REGISTRY, "schemaRegistryUrl is for valueFormat or keyFormat avro"),
         (REGISTRY | TYPED, "schemaRegistryUrl is for valueFormat or keyFormat avro"),
@@ -167,6 +171,14 @@ def test_typed_values_are_asked_for():
     assert read().layout == layout({}) == Layout()
     written = write_options({**SERVERS, "valueFormat": "json"})
     assert (written.key, written.value) == (None, Typed("value", "json"))
+
+
+def test_options_of_protobuf():
+    given = {"valueFormat": "protobuf", "valueSchema": "a.proto", "valueMessage": "M"}
+    options = {"enums.as.ints": "true", "unwrap.primitive.wrapper.types": "true"}
+    chosen = ProtobufOptions(enums_as_numbers=True, unwraps=True)
+    wanted = Typed("value", "protobuf", schema="a.proto", message="M", protobuf=chosen)
+    assert read(**given, **options).layout.value == wanted
 
 
 def test_a_schema_registry_is_asked_for():

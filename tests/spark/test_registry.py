@@ -12,6 +12,8 @@ from tests.spark.registry_server import registry_server
 
 from odradek.client.errors import ClientError
 from odradek.spark.values import formats, framing
+from odradek.spark.values.avro import AvroText
+from odradek.spark.values.avro_format import RegisteredAvro
 from odradek.spark.values.registry import Registry, RegistryError
 from odradek.spark.values.settings import RegistrySettings, Typed
 
@@ -152,8 +154,8 @@ def test_another_address_is_tried(registry):
 
 
 def test_a_registry_that_does_not_respond_is_no_fault_of_the_values(registry):
-    decoder = formats.RegisteredAvro(
-        RegistrySettings(("http://127.0.0.1:1",), "", "", 10), pa.int64(), formats.AvroText("long")
+    decoder = RegisteredAvro(
+        RegistrySettings(("http://127.0.0.1:1",), "", "", 10), pa.int64(), AvroText("long")
     )
     with pytest.raises(ClientError, match="does not respond"):
         decoder.decode(pa.array([b"\0\0\0\0\1\2"], pa.binary()))

@@ -20,6 +20,7 @@ from odradek.spark.options import Layout
 from odradek.spark.typed import ColumnDecoder, RowDecoder
 from odradek.spark.values.settings import Typed
 
+PROTO = 'syntax = "proto3"; message Load { string name = 1; repeated int32 parts = 2; }'
 SCHEMA = "name STRING, at TIMESTAMP, size INT, tags ARRAY<STRING>"
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
@@ -191,8 +192,17 @@ def test_keys_and_values_with_a_schema_registry(spark, servers, make_topic, chec
         expected = [(0, 7, value), (1, 8, None)]
         assert [(at, key, row and row.asDict()) for at, key, row in found] == expected
 
+        other = make_topic()
+        proto = {**avro, "valueFormat": "protobuf", "valueMessage": "Load"}
+        loads = spark.sql(
+            "SELECT 7L AS key, named_struct('name', 'a', 'parts', array(1, 2)) AS value"
+        )
+        writer = loads.write.format("odradek").mode("append").options(**proto, topic=other)
+        writer.option("valueSchema", PROTO).save()
+        producer.produce(other, b"\0\0\0\0\3\0\xff", None)
+        producer.flush(30)
         stream = spark.readStream.format("odradek").options(
-            **avro, subscribe=topic, startingOffsets="earliest", decodeErrors="null"
+            **proto, subscribe=other, startingOffsets="earliest", decodeErrors="null"
         )
         read = []
         query = (
@@ -204,11 +214,13 @@ def test_keys_and_values_with_a_schema_registry(spark, servers, make_topic, chec
         )
         query.awaitTermination()
     read.sort(key=lambda row: row.offset)
-    assert [(row.key, row.undecodedKey) for row in read] == [(7, None), (8, None), (1, None)]
-    assert [(row.value and row.value.price, row.undecoded) for row in read] == [
-        (Decimal("1.50"), None),
-        (None, None),
-        (None, b"text"),
+    assert [(row.key, row.undecodedKey, row.undecoded) for row in read] == [
+        (7, None, None),
+        (None, None, b"\0\0\0\0\3\0\xff"),
+    ]
+    assert [row.value and row.value.asDict() for row in read] == [
+        {"name": "a", "parts": [1, 2]},
+        None,
     ]
     plain = {"kafka.bootstrap.servers": servers, "subscribe": bad}
     (letter,) = (

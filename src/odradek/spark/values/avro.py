@@ -13,13 +13,18 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from fastavro.read import SchemaResolutionError
 from numpy.typing import NDArray
 
 from odradek.spark.values import avro_schema
 from odradek.spark.values.avro_shapes import Shape
-from odradek.spark.values.bulk import Decoded, arranged, decode_in_parts, without_collections
+from odradek.spark.values.bulk import (
+    Decoded,
+    arranged,
+    binary_column,
+    decode_in_parts,
+    without_collections,
+)
 
 UNDECODABLE = (
     EOFError,
@@ -116,25 +121,21 @@ class AvroEncoder:
             ValueError: a row does not fit the schema.
         """
         shape = self.schema.shape
-        out = BytesIO()
-        ends = np.zeros(len(column) + 1, np.int32)
         is_null = column.is_null().to_numpy(zero_copy_only=False)
+        out = BytesIO()
+        ends: list[int] = []
         with without_collections():
             raw = shape.raw_of(column).to_pylist()
             write, schema, prefix = fastavro.schemaless_writer, shape.avro, self.prefix
-            for number, (row, is_nothing) in enumerate(zip(raw, is_null.tolist(), strict=True), 1):
-                if not is_nothing:
-                    out.write(prefix)
-                    try:
+            try:
+                for row, is_nothing in zip(raw, is_null.tolist(), strict=True):
+                    if not is_nothing:
+                        out.write(prefix)
                         write(out, schema, row)
-                    except UNENCODABLE as error:
-                        raise ValueError(
-                            f"the column {self.column} has a row that does not fit its schema of "
-                            f"Avro: {error}"
-                        ) from None
-                ends[number] = out.tell()
-        data = pa.py_buffer(out.getvalue())
-        values = pa.Array.from_buffers(pa.binary(), len(column), [None, pa.py_buffer(ends), data])
-        if not is_null.any():
-            return values
-        return pc.if_else(pa.array(is_null), pa.scalar(None, pa.binary()), values)
+                    ends.append(out.tell())
+            except UNENCODABLE as error:
+                raise ValueError(
+                    f"the column {self.column} has a row that does not fit its schema of Avro: "
+                    f"{error}"
+                ) from None
+        return binary_column(out.getvalue(), ends, is_null)

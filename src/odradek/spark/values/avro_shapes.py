@@ -31,6 +31,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from odradek.spark.given import nearest
 from odradek.spark.values import decimals
 
 MILLI = 1000
@@ -256,9 +257,10 @@ class Structs(Shape):
                     "default"
                 )
         if frame:
+            name, known = next(iter(frame)), [field.name for field in self.fields]
             raise ValueError(
-                f"the schema has no field {path}.{next(iter(frame))}; it has "
-                f"{', '.join(field.name for field in self.fields)}"
+                f"the schema has no field {path}.{name}{nearest(name, known)}. It has "
+                f"{', '.join(known)}"
             )
 
     def default(self, value: Any) -> Any:

@@ -13,10 +13,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Rows = NDArray[np.int64]
 """Numbers of rows."""
+UNDECODABLE = (pa.ArrowInvalid, OverflowError, UnicodeDecodeError)
 
 
 class Decoded(NamedTuple):
@@ -76,7 +78,7 @@ class Parts:
 def decode_in_parts(count: int, decode: Callable[[int, int], pa.Array]) -> Parts:
     """Decode the items 0 to `count`. `decode` decodes those from a number to before another one.
 
-    `decode` raises pa.ArrowInvalid or OverflowError if one of them cannot be decoded.
+    `decode` raises one of `UNDECODABLE` if one of them cannot be decoded.
     """
     parts = Parts()
     _decode(0, count, decode, parts)
@@ -88,7 +90,7 @@ def _decode(start: int, stop: int, decode: Callable[[int, int], pa.Array], parts
         return
     try:
         parts.add(decode(start, stop), start)
-    except (pa.ArrowInvalid, OverflowError) as error:
+    except UNDECODABLE as error:
         if stop - start == 1:
             parts.fail(start, str(error))
             return
@@ -125,6 +127,16 @@ def arranged(
         reasons = dict(otherwise)
     reasons |= {int(row_of[number]): reason for number, reason in parts.reasons.items()}
     return Decoded(array, bad, reasons)
+
+
+def binary_column(data: bytes, ends: list[int], is_null: NDArray[np.bool_]) -> pa.BinaryArray:
+    """Return byte strings that follow one another. `ends` has the end of each."""
+    bounds = np.array([0, *ends], np.int32)
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    values = pa.Array.from_buffers(pa.binary(), len(ends), buffers)
+    if not is_null.any():
+        return values
+    return pc.if_else(pa.array(is_null), pa.scalar(None, pa.binary()), values)
 
 
 @contextlib.contextmanager

@@ -2,23 +2,80 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
-from odradek.spark.values import avro_schema, framing
-from odradek.spark.values.avro import AvroDecoder, AvroEncoder, AvroText
-from odradek.spark.values.avro_shapes import Shape
+from odradek.spark.values import framing
+from odradek.spark.values.avro_format import AvroFormat
 from odradek.spark.values.bulk import Decoder, Encoder
-from odradek.spark.values.framing import FramedDecoder
-from odradek.spark.values.registry import AVRO_TYPE, NotRegisteredError, Registered, Registry
-from odradek.spark.values.settings import RegistrySettings, Typed
+from odradek.spark.values.protobuf_format import ProtobufFormat
+from odradek.spark.values.registry import NotRegisteredError, Registered, Registry
+from odradek.spark.values.settings import AVRO, PROTOBUF, RegistrySettings, Typed
 
-INLINE = ("{", "[", '"')
-"""How a schema of Avro begins. Other texts are names of types, or paths."""
+
+class Format(Protocol):
+    """A format with schemas. `Any` is a schema of the format."""
+
+    kind: str
+    """The registry's name of the format."""
+
+    def given(self, typed: Typed) -> Any:
+        """Return the schema in the options, inline or in a file; None if there is none.
+
+        Raises:
+            ValueError: it is wrong.
+        """
+        ...
+
+    def registered(self, typed: Typed, found: Registered) -> Any:
+        """Return the schema of a column that is in a registry.
+
+        Raises:
+            ValueError: it is wrong.
+        """
+        ...
+
+    def made(self, typed: Typed, found: DataType) -> Any:
+        """Return a schema for a column of a frame; None if that is not possible."""
+        ...
+
+    def text(self, schema: Any) -> str:
+        """Return what is registered for a schema.
+
+        Raises:
+            ValueError: it cannot be registered.
+        """
+        ...
+
+    def type(self, typed: Typed, schema: Any) -> DataType:
+        """Return the type of a column in Spark.
+
+        Raises:
+            ValueError: it has none.
+        """
+        ...
+
+    def check(self, typed: Typed, schema: Any, found: DataType) -> None:
+        """Check that a column of a frame can be written.
+
+        Raises:
+            ValueError: it cannot.
+        """
+        ...
+
+    def decoder(self, typed: Typed, schema: Any, kind: pa.DataType) -> Decoder:
+        """Return the decoder of a column. Byte strings have prefixes if there is a registry."""
+        ...
+
+    def encoder(self, typed: Typed, schema: Any, prefix: bytes) -> Encoder:
+        """Return the encoder of a column. `prefix` is that of the registry, or empty."""
+        ...
+
+
+FORMATS: dict[str, Format] = {AVRO: AvroFormat(), PROTOBUF: ProtobufFormat()}
 
 
 def arrow_type(spark: DataType) -> pa.DataType:
@@ -28,44 +85,28 @@ def arrow_type(spark: DataType) -> pa.DataType:
 
 
 def column_type(typed: Typed) -> DataType:
-    """Return the type of an Avro column in Spark.
+    """Return the type of a column in Spark.
 
     Raises:
         ValueError: the schema is wrong.
         ClientError: the registry does not respond, or has no schema.
     """
-    return _shape_type(typed, _given_schema(typed) or _registered_schema(typed))
+    return FORMATS[typed.format].type(typed, _schema(typed))
 
 
 def decoder(typed: Typed, spark: DataType) -> Decoder:
-    """Return the decoder of an Avro column that has a type in Spark.
+    """Return the decoder of a column that has a type in Spark.
 
     Raises:
         ValueError: the schema is wrong, or has changed since Spark has asked for the type.
         ClientError: the registry does not respond, or has no schema.
     """
-    schema = _given_schema(typed) or _registered_schema(typed)
-    if _shape_type(typed, schema) != spark:
+    of_format, schema = FORMATS[typed.format], _schema(typed)
+    if of_format.type(typed, schema) != spark:
         raise ValueError(
             f"the schema of {typed.column} has changed while the query was planned: run it again"
         )
-    kind = arrow_type(spark)
-    if typed.registry is None:
-        return AvroDecoder(schema, kind)
-    return RegisteredAvro(typed.registry, kind, schema)
-
-
-@dataclass(frozen=True)
-class RegisteredAvro(FramedDecoder):
-    """Decodes Avro of schemas in a registry, as Avro resolves them to the schema of the column."""
-
-    schema: AvroText
-
-    def decoder(self, written: Registered) -> Decoder:
-        """Return the decoder of byte strings of a registered schema."""
-        text = AvroText(_text_of(written), written.references)
-        text.shape  # noqa: B018  (an error in it is one of the schema, not of values)
-        return AvroDecoder(self.schema, self.type, None if text == self.schema else text)
+    return of_format.decoder(typed, schema, arrow_type(spark))
 
 
 def check(typed: Typed, found: DataType) -> None:
@@ -74,9 +115,10 @@ def check(typed: Typed, found: DataType) -> None:
     Raises:
         ValueError: the schema is wrong, or the column does not fit it.
     """
-    schema = _given_schema(typed)
+    of_format = FORMATS[typed.format]
+    schema = of_format.given(typed)
     if schema is not None:
-        _shape(typed, schema).check(found, typed.column)
+        of_format.check(typed, schema, found)
 
 
 def encoder(typed: Typed, found: DataType) -> Encoder:
@@ -86,78 +128,46 @@ def encoder(typed: Typed, found: DataType) -> Encoder:
         ValueError: the schema is wrong, or the column does not fit it.
         ClientError: the registry does not respond, or does not accept the schema.
     """
-    schema, prefix = _given_schema(typed), b""
+    of_format = FORMATS[typed.format]
+    schema, prefix = of_format.given(typed), b""
     if typed.registry is not None:
         schema, schema_id = _written(typed, typed.registry, schema, found)
         prefix = framing.prefix(schema_id)
-    assert schema is not None, "the options were checked"
-    _shape(typed, schema).check(found, typed.column)
-    return AvroEncoder(typed.column, schema, prefix)
+    of_format.check(typed, schema, found)
+    return of_format.encoder(typed, schema, prefix)
+
+
+def _schema(typed: Typed) -> Any:
+    """Return the schema of a column that is read: the given one, or the latest of its subject."""
+    of_format = FORMATS[typed.format]
+    given = of_format.given(typed)
+    if given is not None:
+        return given
+    assert typed.registry is not None, "the options were checked"
+    assert typed.subject is not None, "the options were checked"
+    return of_format.registered(typed, Registry(typed.registry).latest(typed.subject))
 
 
 def _written(
-    typed: Typed, settings: RegistrySettings, given: AvroText | None, found: DataType
-) -> tuple[AvroText, int]:
+    typed: Typed, settings: RegistrySettings, given: Any, found: DataType
+) -> tuple[Any, int]:
     """Return the schema with which a column is written, and its id.
 
     It is the given schema. Without one, it is the latest of the subject. If there is none, the type
     of the column gives the schema.
     """
+    of_format = FORMATS[typed.format]
     registry, subject = Registry(settings), typed.subject
     assert subject is not None, "the options were checked"
     if given is None:
         try:
             latest = registry.latest(subject)
         except NotRegisteredError:
-            if not typed.registers:
+            given = of_format.made(typed, found) if typed.registers else None
+            if given is None:
                 raise
-            given = AvroText(avro_schema.schema_of(found))
         else:
-            return AvroText(_text_of(latest), latest.references), latest.schema_id
-    _shape(typed, given).check(found, typed.column)
+            return of_format.registered(typed, latest), latest.schema_id
+    of_format.check(typed, given, found)
     add = registry.register if typed.registers else registry.registered
-    return given, add(subject, AVRO_TYPE, given.text)
-
-
-def _given_schema(typed: Typed) -> AvroText | None:
-    """Return the schema in the options: inline, or in a file.
-
-    Raises:
-        ValueError: there is no such file.
-    """
-    given = typed.schema
-    if given is None:
-        return None
-    if given.startswith(INLINE) or given in avro_schema.PRIMITIVES:
-        return AvroText(given)
-    try:
-        return AvroText(Path(given).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(
-            f"{typed.option('Schema')} is neither a schema of Avro in JSON nor a file that can be "
-            f"read: {error.strerror}: {given}"
-        ) from None
-
-
-def _registered_schema(typed: Typed) -> AvroText:
-    assert typed.registry is not None, "the options were checked"
-    assert typed.subject is not None, "the options were checked"
-    latest = Registry(typed.registry).latest(typed.subject)
-    return AvroText(_text_of(latest), latest.references)
-
-
-def _text_of(registered: Registered) -> str:
-    if registered.kind != AVRO_TYPE:
-        raise ValueError(f"the schema is of type {registered.kind}, not {AVRO_TYPE}")
-    return registered.text
-
-
-def _shape(typed: Typed, schema: AvroText) -> Shape:
-    try:
-        return schema.shape
-    except avro_schema.AvroSchemaError as error:
-        raise ValueError(f"the schema of {typed.column}: {error}") from None
-
-
-def _shape_type(typed: Typed, schema: AvroText) -> DataType:
-    return _shape(typed, schema).spark
+    return given, add(subject, of_format.kind, of_format.text(given))

@@ -32,7 +32,9 @@ UNKNOWN_FOR_MS = 60_000
 """How long an id without a schema is not asked for again."""
 UNKNOWN_MAX = 10_000
 RESPONSE_SIZE_MAX = 16 << 20
-AVRO_TYPE = "AVRO"
+AVRO_TYPE, PROTOBUF_TYPE = "AVRO", "PROTOBUF"
+Reference = tuple[str, str]
+"""The name by which a schema refers to another one, and the text of the other one."""
 
 
 class RegistryError(ClientError):
@@ -51,8 +53,17 @@ class Registered:
     kind: str
     """The registry's name of the format."""
     text: str
-    references: tuple[str, ...] = ()
-    """The texts of the schemas that this one uses, each after those that it uses itself."""
+    references: tuple[Reference, ...] = ()
+    """The schemas that this one uses, each after those that it uses itself."""
+
+    def require(self, kind: str) -> None:
+        """Check the format.
+
+        Raises:
+            ValueError: it is another one.
+        """
+        if self.kind != kind:
+            raise ValueError(f"the schema is of type {self.kind}, not {kind}")
 
 
 class Registry:
@@ -141,12 +152,12 @@ class Registry:
             tuple(dict.fromkeys(self._used(found))),
         )
 
-    def _used(self, found: Any) -> list[str]:
-        texts: list[str] = []
+    def _used(self, found: Any) -> list[Reference]:
+        texts: list[Reference] = []
         for each in found.get("references") or ():
             path = f"/subjects/{_quoted(each['subject'])}/versions/{each['version']}"
             used = self._request("GET", path)
-            texts += [*self._used(used), str(_field(used, "schema"))]
+            texts += [*self._used(used), (str(each["name"]), str(_field(used, "schema")))]
         return texts
 
     # -- requests ---------------------------------------------------------------------------

@@ -9,23 +9,32 @@ from urllib.parse import urlsplit
 
 from odradek.spark.given import Given
 
-JSON, AVRO = "json", "avro"
-Format = Literal["json", "avro"]
-FORMATS: dict[str, Format] = {"json": "json", "avro": "avro"}
-NAMES: dict[str, str] = {"json": "JSON", "avro": "Avro"}
+JSON, AVRO, PROTOBUF = "json", "avro", "protobuf"
+Format = Literal["json", "avro", "protobuf"]
+FORMATS: dict[str, Format] = {"json": "json", "avro": "avro", "protobuf": "protobuf"}
+NAMES: dict[str, str] = {"json": "JSON", "avro": "Avro", "protobuf": "Protobuf"}
 """The names of the formats in texts."""
 
-KEY, VALUE = "key", "value"
 Column = Literal["key", "value"]
 COLUMNS: tuple[Column, ...] = ("key", "value")
 
+PROTOBUF_OPTIONS = (
+    "emit.default.values",
+    "enums.as.ints",
+    "upcast.unsigned.ints",
+    "unwrap.primitive.wrapper.types",
+)
+"""The names of the fields of `ProtobufOptions`, in their order."""
 TYPED_OPTIONS = (
     "keyFormat",
     "keySchema",
+    "keyMessage",
     "keySubject",
     "valueFormat",
     "valueSchema",
+    "valueMessage",
     "valueSubject",
+    *PROTOBUF_OPTIONS,
     "schemaRegistryUrl",
     "schemaRegistryUser",
     "schemaRegistryPassword",
@@ -48,6 +57,16 @@ class RegistrySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ProtobufOptions:
+    """Options of `from_protobuf` in Spark, which have the same names there."""
+
+    emits_defaults: bool = False
+    enums_as_numbers: bool = False
+    widens_unsigned: bool = False
+    unwraps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Typed:
     """The settings of a typed column."""
 
@@ -60,6 +79,9 @@ class Typed:
     """The registry's name of the versions of a schema."""
     registers: bool = True
     """Whether schemas of written columns are registered."""
+    message: str | None = None
+    """The message of a schema of Protobuf. None: the only one."""
+    protobuf: ProtobufOptions = ProtobufOptions()
 
     def option(self, name: str) -> str:
         """Return the name of an option of this column: `valueSchema`, `keySchema`."""
@@ -83,27 +105,50 @@ def parse_typed(
     found: dict[Column, Typed] = {}
     for column in COLUMNS:
         chosen = given.choice(f"{column}Format", FORMATS, None)
+        _check_names(given, column, chosen, registry)
         if chosen is None:
-            for name in ("Schema", "Subject"):
-                if given.has(f"{column}{name}"):
-                    raise ValueError(f"{column}{name} needs {column}Format: {', '.join(FORMATS)}")
             continue
         subject = given.text(f"{column}Subject") or None
-        if registry is not None and subject is None and len(topics) == 1:
+        if subject is None and len(topics) == 1:
             subject = f"{topics[0]}-{column}"
+        in_registry = registry if chosen != JSON else None
         found[column] = Typed(
             column,
             chosen,
             schema=given.text(f"{column}Schema").strip() or None,
-            registry=registry if chosen != JSON else None,
-            subject=subject if chosen != JSON else None,
+            registry=in_registry,
+            subject=None if in_registry is None else subject,
             registers=given.boolean("registerSchemas", True),
+            message=given.text(f"{column}Message") or None,
+            protobuf=_protobuf(given),
         )
     if registry is not None and not any(each.registry for each in found.values()):
-        raise ValueError("schemaRegistryUrl is for valueFormat or keyFormat avro")
+        raise ValueError("schemaRegistryUrl is for valueFormat or keyFormat avro or protobuf")
+    for name in PROTOBUF_OPTIONS:
+        if given.has(name) and not any(each.format == PROTOBUF for each in found.values()):
+            raise ValueError(f"{name} is for valueFormat or keyFormat protobuf")
     for each in found.values():
         _check(each, writing=writing)
     return found
+
+
+def _check_names(
+    given: Given, column: Column, chosen: Format | None, registry: RegistrySettings | None
+) -> None:
+    """Check that a column has only options of its format."""
+    for name in ("Schema", "Message", "Subject"):
+        if chosen is None and given.has(f"{column}{name}"):
+            raise ValueError(f"{column}{name} needs {column}Format: {', '.join(FORMATS)}")
+    if given.has(f"{column}Message") and chosen != PROTOBUF:
+        raise ValueError(f"{column}Message is for {column}Format=protobuf")
+    if given.has(f"{column}Subject") and (registry is None or chosen == JSON):
+        raise ValueError(
+            f"{column}Subject needs schemaRegistryUrl, and {column}Format avro or protobuf"
+        )
+
+
+def _protobuf(given: Given) -> ProtobufOptions:
+    return ProtobufOptions(*(given.boolean(name, False) for name in PROTOBUF_OPTIONS))
 
 
 def _check(typed: Typed, *, writing: bool) -> None:
