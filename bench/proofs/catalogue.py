@@ -140,6 +140,10 @@ LONG_TESTS = (
         _pytest("-m", "cluster", "tests/crash/test_share_kills.py"), "ODRADEK_SHARE_KILLS",
     ),
     LongTest(
+        "moves", "kills of a node during moves between log directories", 50,
+        _pytest("-m", "cluster or long", "tests/crash/test_moves.py"), "ODRADEK_KILLS",
+    ),
+    LongTest(
         "permissions", "responses with and without rights compared with Apache Kafka", 1,
         _pytest("-m", "long or not long", "tests/authorizer/matrix"),
     ),
