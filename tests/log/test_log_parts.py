@@ -60,3 +60,38 @@ def test_an_append_waits_for_a_truncation(tmp_path):
         done(None)
     assert ended == [None]
     assert values(log) == [b"a", b"d"]
+
+
+def test_a_flush_that_was_begun_during_a_truncation_keeps_later_records(tmp_path):
+    works = []
+    workspace = LogWorkspace(tmp_path)
+    workspace.storage = workspace.new_storage(
+        executor=LaterExecutor(lambda *each: works.append(each))
+    )
+    log = workspace.open()
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    assert log.truncate_to(1)
+    flush = log.flush_work()
+    append(log, b"d")
+    flush.run()
+    flush.complete()
+    assert values(log) == [b"a", b"d"]
+    assert log.recovery_point == 1
+
+
+def test_a_flush_that_was_begun_during_a_truncation_may_cut_the_files(tmp_path):
+    works = []
+    workspace = LogWorkspace(tmp_path)
+    workspace.storage = workspace.new_storage(
+        executor=LaterExecutor(lambda *each: works.append(each))
+    )
+    log = workspace.open()
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    assert log.truncate_to(1)
+    log.flush()
+    size = len(batch(b"a"))
+    assert (tmp_path / "topic-0" / f"{0:020}.log").stat().st_size == size
+    append(log, b"d")
+    assert values(log) == [b"a", b"d"]

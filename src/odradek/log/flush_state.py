@@ -29,6 +29,8 @@ A truncation is a flush, too. The files are cut on the thread of the flush, and 
 Nothing is appended before the truncation is done. Otherwise, after a crash, the file might contain
 the new records, followed by removed records. Whole segments are removed durably before the last
 remaining segment is shortened. Therefore a crash between the two steps leaves a log without gaps.
+A flush that is begun during a truncation cuts the files, too, because it may run first. But files
+are cut only once: this flush may also run last, when new records have been appended.
 """
 
 from __future__ import annotations
@@ -55,6 +57,32 @@ Refusal = DiskFull | LogDirectoryOffline
 Truncated = Callable[[Refusal | None], None]
 """Called on the event loop's thread at the end of a truncation. The argument is None if the
 truncation survives a crash; otherwise it is the error."""
+
+
+class Cuts:
+    """The files that a truncation shortens. The lock of the `FlushState` is held during `run`."""
+
+    __slots__ = ("_directory", "_files", "_is_done")
+
+    def __init__(self, directory: PartitionDirectory, files: Sequence[Cut]) -> None:
+        self._directory = directory
+        self._files = files
+        self._is_done = False
+
+    def run(self) -> None:
+        """Shorten the files, unless this was done. Before that, make the removal of later segments
+        durable.
+
+        Raises:
+            OSError: the device failed.
+        """
+        if self._is_done:
+            return
+        file_system = self._directory.storage.file_system
+        file_system.sync_directory(self._directory.path)
+        for file, length in self._files:
+            file_system.truncate(file.descriptor, length)
+        self._is_done = True
 
 
 class FlushWork:
@@ -91,7 +119,7 @@ class FlushWork:
         paths: Sequence[str],
         epochs: bytes | None,
         names_of: Sequence[str],
-        cuts: Sequence[Cut],
+        cuts: Cuts | None,
     ) -> None:
         self.offset = offset
         """All records below this offset survive a crash after the flush."""
@@ -125,8 +153,8 @@ class FlushWork:
     def _run(self) -> None:
         file_system = self._file_system
         try:
-            if self._cuts:
-                self._cut()
+            if self._cuts is not None:
+                self._cuts.run()
             self._sync()
             for path in self.names_of:
                 file_system.sync_directory(path)
@@ -138,13 +166,6 @@ class FlushWork:
         if self._epochs is not None and not self._directory.is_deleted:
             path = self._directory.file(names.LEADER_EPOCH_CHECKPOINT)
             replace_file(file_system, path, self._epochs)
-
-    def _cut(self) -> None:
-        """Shorten files. Before that, make the removal of later segments durable."""
-        file_system = self._file_system
-        file_system.sync_directory(self._directory.path)
-        for file, length in self._cuts:
-            file_system.truncate(file.descriptor, length)
 
     def _sync(self) -> None:
         file_system = self._file_system
@@ -180,7 +201,7 @@ class _Truncation:
     __slots__ = ("_callback", "_remaining", "cuts", "end_offset", "work")
 
     def __init__(
-        self, end_offset: int, cuts: Sequence[Cut], work: FlushWork, callback: Truncated
+        self, end_offset: int, cuts: Cuts | None, work: FlushWork, callback: Truncated
     ) -> None:
         self.end_offset = end_offset
         self.cuts = cuts
@@ -327,7 +348,7 @@ class FlushState:
             raise self._directory.refuse("close", error) from error
 
     def _begin(
-        self, end_offset: int, *, is_closing: bool = False, cuts: Sequence[Cut] = ()
+        self, end_offset: int, *, is_closing: bool = False, cuts: Cuts | None = None
     ) -> FlushWork:
         """Collect the files to flush, so that `run` of the flush does not access the log.
 
@@ -347,7 +368,7 @@ class FlushState:
         for segment in self._segments.since(start):
             files.append(segment.opened())
             paths.append(segment.path(names.TRANSACTION_INDEX))
-            if is_closing or cuts or segment is not active:
+            if is_closing or cuts is not None or segment is not active:
                 paths.append(segment.path(names.OFFSET_INDEX))
                 paths.append(segment.path(names.TIME_INDEX))
         producers = self._producers
@@ -480,7 +501,7 @@ class FlushState:
         """Whether a crash could undo the last truncation."""
         return self._truncation is not None
 
-    def truncate(self, end_offset: int, cuts: Sequence[Cut], truncated: Truncated) -> None:
+    def truncate(self, end_offset: int, files: Sequence[Cut], truncated: Truncated) -> None:
         """Cut and flush files in the background, then call `truncated`.
 
         The caller has already set the log end offset in memory to `end_offset`.
@@ -493,6 +514,7 @@ class FlushState:
         self.index_recovery_point = min(self.index_recovery_point, base_offset)
         self._wanted_offset = min(self._wanted_offset, end_offset)
         self._directory.on_names_changed()
+        cuts = Cuts(self._directory, files) if files else None
         work = self._begin(end_offset, cuts=cuts)
         truncation = _Truncation(end_offset, cuts, work, truncated)
         self._truncation = truncation

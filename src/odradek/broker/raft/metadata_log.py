@@ -245,6 +245,7 @@ class MetadataLog:
         """The batches from `offset` to the end of the log.
 
         Raises:
+            LogDamaged: a batch cannot be read.
             LogDirectoryOffline: the disk failed.
         """
         end = self._log.log_end_offset
@@ -254,10 +255,14 @@ class MetadataLog:
             data = self._file_system.pread(
                 found.records.descriptor, found.records.length, found.records.position
             )
+            begin = offset
             for batch in iterate_batches(data):
                 if batch.base_offset >= offset:
                     yield batch
                 offset = batch.next_offset
+            if offset == begin:
+                missing = DamagedFile(f"the batch at offset {offset} is missing or incomplete")
+                raise self._log.partition_directory.unreadable(missing)
 
     def flush_work(self) -> FlushWork | None:
         """Return the work that makes the log durable: `run` in a thread, then `complete`."""
