@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -80,7 +81,8 @@ def signed_case(file: Path, keys: str, made: list[str], **changes: Any) -> Case:
     location = KeyLocation(f"file://{file}", 1, 1, 1, Trust())
     settings = SignedTokenSettings(location, frozenset(), None, "scope", "sub", 30)
     settings = settings._replace(**changes)
-    validator = SignedTokens(settings, lambda: parse_keys(keys.encode()), lambda key_id: None)
+    parsed = SimpleNamespace(keys=parse_keys(keys.encode()), miss=lambda key_id: None)
+    validator = SignedTokens(settings, parsed)
     command = (
         "signed",
         location.url,

@@ -1,6 +1,7 @@
 """Which access tokens are accepted: signatures, keys, times, issuers, audiences, users, scopes."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -38,8 +39,8 @@ def key_set(keys):
 
 
 def validate(token, key_set, settings=SETTINGS, now_s=NOW_S, missing=None):
-    on_missing = (lambda key_id: None) if missing is None else missing.append
-    return SignedTokens(settings, lambda: key_set, on_missing).validate(token, now_s * 1000)
+    keys = SimpleNamespace(keys=key_set, miss=([] if missing is None else missing).append)
+    return SignedTokens(settings, keys).validate(token, now_s * 1000)
 
 
 def refused(token, key_set, reason=None, **options):

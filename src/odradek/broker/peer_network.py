@@ -20,7 +20,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 
-from odradek.broker.peer_tokens import PeerTokens
+from odradek.broker.peer_tokens import NoToken, PeerTokens
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.peers import PeerSettings
 from odradek.core.sasl.client import (
@@ -30,8 +30,6 @@ from odradek.core.sasl.client import (
     SaslResponse,
     authenticate,
 )
-from odradek.core.sasl.login import LoginFailed
-from odradek.env.http import FetchError
 from odradek.env.network import DEFAULT_OPTIONS, Listener, Network, StreamOptions, Transport
 from odradek.env.randomness import RandomBytes
 from odradek.env.tls_files import PEM, ClientTls, TlsError
@@ -136,7 +134,7 @@ class PeerNetwork:
             return Credential(mechanism, settings.user, settings.password.value, settings.is_token)
         try:
             return await self._tokens.credential(settings.login)
-        except (FetchError, LoginFailed) as error:
+        except NoToken as error:
             transport.close()
             raise AuthenticationFailed(f"there is no access token: {error}") from error
         except BaseException:

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from typing import TYPE_CHECKING
 
 from odradek.config.oauth_login import LoginSettings, UnsecuredLogin
 from odradek.core.sasl.client import Credential
-from odradek.core.sasl.login import HeldToken, LoginFailed, held_token, token_in, unsecured_token
-from odradek.env.access_token import read_token, request_token
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor, Pool, call
-from odradek.env.http import FetchError
 from odradek.env.randomness import RandomBytes
+
+# What gets tokens is imported when it is needed, because few nodes do.
+if TYPE_CHECKING:
+    from odradek.core.sasl.login import HeldToken
 
 _CHANCE_BYTES = 2
 _CHANCES = 256**_CHANCE_BYTES
+
+
+class NoToken(Exception):
+    """There is no access token. The message has no secrets."""
 
 
 class PeerTokens:
@@ -37,7 +43,7 @@ class PeerTokens:
         """Return a token that has not expired.
 
         Raises:
-            FetchError, LoginFailed: there is none.
+            NoToken: there is none.
         """
         held = self._held.get(settings)
         now_ms = self._clock.now_ms()
@@ -51,7 +57,7 @@ class PeerTokens:
         try:
             # The caller may be cancelled, when it has waited too long; the others go on waiting.
             return (await asyncio.shield(fetch)).credential
-        except (FetchError, LoginFailed):
+        except NoToken:
             if held is None or held.expires_ms <= now_ms:
                 raise
             return held.credential  # the next connection tries again
@@ -62,13 +68,22 @@ class PeerTokens:
             fetch.exception()  # the callers may have been cancelled
 
     async def _fetch(self, settings: LoginSettings) -> HeldToken:
-        text = await self._new_token(settings)
+        from odradek.core.sasl.login import LoginFailed, held_token
+        from odradek.env.http import FetchError
+
         chance = int.from_bytes(self._random_bytes(_CHANCE_BYTES), "big") / _CHANCES
-        held = held_token(settings, text, self._clock.now_ms(), chance)
+        try:
+            text = await self._new_token(settings)
+            held = held_token(settings, text, self._clock.now_ms(), chance)
+        except (FetchError, LoginFailed) as error:
+            raise NoToken(str(error)) from error
         self._held = {settings: held}
         return held
 
     async def _new_token(self, settings: LoginSettings) -> str:
+        from odradek.core.sasl.login import token_in, unsecured_token
+        from odradek.env.access_token import read_token, request_token
+
         source = settings.source
         if isinstance(source, UnsecuredLogin):
             return unsecured_token(source, self._clock.now_ms())

@@ -21,6 +21,7 @@ from odradek.config.jaas import (
     LoginModule,
     parse_login_module,
 )
+from odradek.config.oauth import OAUTHBEARER
 from odradek.config.oauth_login import (
     ASSERTIONS,
     CLIENT_ID,
@@ -31,7 +32,6 @@ from odradek.config.oauth_login import (
 from odradek.config.oauth_login import SETTINGS as OAUTH_SETTINGS
 from odradek.config.properties import parse_properties
 from odradek.core.sasl.client import MECHANISMS, Credential
-from odradek.core.sasl.oauth_bearer import OAUTHBEARER, check_extensions
 from odradek.core.sasl.plain import PLAIN
 from odradek.env.tls_files import PEM, PKCS12, STORE_TYPES, VERSIONS, ClientTls
 
@@ -275,7 +275,8 @@ def _mechanism(settings: Mapping[str, str]) -> str:
 
 def _login(settings: Mapping[str, str]) -> LoginSettings:
     """Return how the client gets access tokens. librdkafka's names are accepted, too."""
-    from odradek.config.registry import broker_settings  # takes some time
+    from odradek.config.registry import broker_settings  # this and the next one take some time
+    from odradek.core.sasl.oauth_bearer import check_extensions
 
     if settings.get("sasl.oauthbearer.method", "oidc").strip().lower() not in ("oidc", "default"):
         raise ValueError("sasl.oauthbearer.method must be oidc or default")

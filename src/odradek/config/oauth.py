@@ -18,9 +18,7 @@ the command line of the node, so that there is no such list.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from odradek.config.checks import ConfigurationError, Secret, Value
 from odradek.config.jaas import OAUTH_LOGIN_MODULE, parse_login_module
@@ -130,6 +128,8 @@ def token_settings(find: Find, listener: str) -> TokenSettings:
             f"listener {listener}: {_JWT_VALIDATOR} may only be {JWT_VALIDATORS[0]}, because "
             "classes in Java are not loaded"
         )
+    from importlib.util import find_spec  # only nodes with this mechanism need it
+
     if find_spec("joserfc") is None or find_spec("cryptography") is None:
         raise ConfigurationError(
             f"listener {listener}: OAUTHBEARER needs the packages joserfc and cryptography: "
@@ -226,6 +226,8 @@ def check_url(setting: str, url: str) -> str:
     Raises:
         ConfigurationError: it is malformed.
     """
+    from urllib.parse import urlsplit  # takes some time
+
     url = url.strip()
     try:
         parts = urlsplit(url)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from odradek.config.checks import ConfigurationError, Secret, Value
 from odradek.config.jaas import OAUTH_LOGIN_MODULE, LoginModule
@@ -144,7 +143,7 @@ def login_settings(find: Find, module: LoginModule | None, *, is_encoded: bool) 
 
 
 def _endpoint(find: Find, url: str, options: Mapping[str, str], is_encoded: bool) -> TokenEndpoint:
-    if urlsplit(url).scheme == "file":
+    if url.lower().startswith("file:"):
         return TokenEndpoint(url)
     secret = find(CLIENT_SECRET)
     secret = secret.value if isinstance(secret, Secret) else str(secret or "")

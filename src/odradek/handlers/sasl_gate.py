@@ -24,10 +24,10 @@ import struct
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from odradek.config.oauth import OAUTHBEARER
 from odradek.config.sasl import PLAIN, SaslSettings
 from odradek.core.sasl.authenticator import Authenticator, State, UnexpectedRequest
 from odradek.core.sasl.mechanism import MakeMechanism, Rejected
-from odradek.core.sasl.oauth_bearer import OAUTHBEARER, OAuthBearerServer
 from odradek.core.sasl.plain import PlainServer
 from odradek.core.sasl.scram import ScramServer
 from odradek.core.sasl.scram_keys import BY_NAME, ScramMechanism
@@ -312,6 +312,8 @@ def _mechanism(context: GateContext, settings: SaslSettings, name: str) -> MakeM
     if name == PLAIN:
         return partial(PlainServer, settings.passwords)
     if name == OAUTHBEARER:
+        from odradek.core.sasl.oauth_bearer import OAuthBearerServer  # few nodes need it
+
         assert settings.tokens is not None, "the mechanism is enabled"
         return partial(OAuthBearerServer, partial(context.access_tokens.validate, settings.tokens))
     return partial(_scram, context, BY_NAME[name])

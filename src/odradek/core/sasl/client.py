@@ -14,7 +14,7 @@ import re
 from collections.abc import Generator
 from typing import NamedTuple
 
-from odradek.core.sasl.oauth_bearer import AFTER_ERROR, OAUTHBEARER, client_message
+from odradek.config.oauth import OAUTHBEARER
 from odradek.core.sasl.plain import PLAIN
 from odradek.core.sasl.scram_keys import (
     BY_NAME,
@@ -134,6 +134,8 @@ def _plain(credential: Credential) -> Exchange:
 
 
 def _bearer(credential: Credential) -> Exchange:
+    from odradek.core.sasl.oauth_bearer import AFTER_ERROR, client_message  # few clients need it
+
     error = yield client_message(credential.password, dict(credential.extensions))
     if error:
         yield AFTER_ERROR  # the response to this fails

@@ -10,7 +10,7 @@ the claim sasl.oauthbearer.sub.claim.name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from odradek.config.oauth import SignedTokenSettings
 from odradek.core.sasl.jwks import KeySet, NoSuchKey
@@ -24,10 +24,19 @@ from odradek.core.sasl.tokens import (
     text_claim,
 )
 
-FindKeys = Callable[[], KeySet]
-"""Returns the newest keys of the issuer."""
-OnMissing = Callable[[str], None]
-"""Is called with the id of a key that is not among the keys."""
+
+class Keys(Protocol):
+    """The keys of the issuer."""
+
+    @property
+    def keys(self) -> KeySet:
+        """The newest keys."""
+        ...
+
+    def miss(self, key_id: str) -> None:
+        """Note that a token names a key that is missing."""
+        ...
+
 
 _NESTED = frozenset(("jwt", "application/jwt"))
 
@@ -35,12 +44,9 @@ _NESTED = frozenset(("jwt", "application/jwt"))
 class SignedTokens:
     """Validates tokens for one listener."""
 
-    def __init__(
-        self, settings: SignedTokenSettings, find_keys: FindKeys, on_missing: OnMissing
-    ) -> None:
+    def __init__(self, settings: SignedTokenSettings, issuer: Keys) -> None:
         self._settings = settings
-        self._find_keys = find_keys
-        self._on_missing = on_missing
+        self._issuer = issuer
 
     def validate(self, token: str, now_ms: int) -> AccessToken:
         """Validate a token at a time since 1970.
@@ -68,10 +74,10 @@ class SignedTokens:
         if (text_claim(header, "cty") or "").lower() in _NESTED:
             raise InvalidToken("the token contains another token")
         try:
-            key = self._find_keys().select(header)
+            key = self._issuer.keys.select(header)
         except NoSuchKey as missing:
             if missing.key_id is not None:
-                self._on_missing(missing.key_id)
+                self._issuer.miss(missing.key_id)
             raise
         key.verify(str(header["alg"]), parsed.signed, parsed.signature)
 

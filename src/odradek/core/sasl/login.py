@@ -15,9 +15,9 @@ import base64
 import json
 from typing import NamedTuple
 
+from odradek.config.oauth import OAUTHBEARER
 from odradek.config.oauth_login import LoginSettings, Refresh, UnsecuredLogin
 from odradek.core.sasl.client import Credential
-from odradek.core.sasl.oauth_bearer import OAUTHBEARER
 from odradek.core.sasl.tokens import InvalidToken, number_claim, parse_token, text_claim
 
 SHOWN_MAX = 200

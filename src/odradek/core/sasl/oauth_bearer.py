@@ -21,10 +21,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from odradek.config.oauth import OAUTHBEARER
 from odradek.core.sasl.mechanism import Rejected
 from odradek.core.sasl.tokens import AccessToken, InvalidToken
 
-OAUTHBEARER = "OAUTHBEARER"
 SEPARATOR = "\x01"
 AFTER_ERROR = SEPARATOR.encode()
 """The client's message after an error."""
