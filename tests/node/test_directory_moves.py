@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from compat.lab.maven import kafka_jars
+from compat.lab.toolchain import Missing
 from compat.lab.wire_client import WireClient
+from compat.tools.workbench import Workbench
 from tests.log.support import TOPIC_ID, batch
 from tests.log.test_power_loss import stored_batches
 from tests.raft.requests import ask
@@ -264,3 +269,94 @@ async def moved(nodes, node_id: int, path: str, index: int = 0) -> int:
     request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[topic])])
     answer = await ask(nodes.ports[node_id], request, 2)
     return answer.results[0].partitions[0].error_code
+
+
+@pytest.mark.cluster
+def test_the_controller_assigns_the_replica_before_the_swap(tmp_path) -> None:
+    """Without the controller, the replica stays. A cancelled move returns the replica."""
+
+    async def scenario() -> None:
+        roles = {1: "controller", 2: "broker"}
+        settings = {"log_dirs": "{node}/a,{node}/b", "metadata_log_dir": "{node}/a"}
+        async with cluster(tmp_path, roles, **settings) as nodes:
+            await nodes.create(2, "a")
+            await nodes.produce("a", [os.urandom(1000) for _ in range(100)])
+            broker = nodes.nodes[2].broker
+            partition = broker.replicas.find("a", 0)
+            source = partition.log.directory
+            target = next(each for each in broker.logs.directories if each is not source)
+
+            def assigned() -> bytes:
+                topics = nodes.nodes[1].controller.image.topics
+                return topics.by_name["a"].partitions[0].directory(2)
+
+            await nodes.until(lambda: assigned() == source.id)
+            await nodes.kill_controller(1)
+            assert await moved(nodes, 2, target.path) == ErrorCode.NONE
+            future = broker.logs.futures[PARTITION]
+            await nodes.until(lambda: future.log_end_offset == partition.log.log_end_offset)
+            await nodes.produce("a", [b"while the controller does not run"])
+            await nodes.until(lambda: future.log_end_offset == partition.log.log_end_offset)
+            assert partition.log.directory is source
+            # A cancelled move, which the controller may or may not have seen, and another one.
+            assert await moved(nodes, 2, source.path) == ErrorCode.NONE
+            assert not broker.logs.futures
+            await nodes.start(1)
+            await nodes.active()
+            assert assigned() == source.id
+            assert await moved(nodes, 2, target.path) == ErrorCode.NONE
+            await nodes.until(lambda: partition.log.directory is target)
+            assert assigned() == target.id
+            assert broker.replicas.find("a", 0) is partition
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.java
+@pytest.mark.cluster
+def test_kafka_reassign_partitions_chooses_the_directory_of_a_new_replica(tmp_path) -> None:
+    count = 4
+
+    async def scenario() -> None:
+        roles = {1: "broker,controller", 2: "broker"}
+        settings = {"log_dirs": "{node}/a,{node}/b", "metadata_log_dir": "{node}/a"}
+        async with cluster(tmp_path, roles, **settings) as nodes:
+            await nodes.create(1, "a", partitions=count)
+            chosen = nodes.nodes[2].broker.logs.directories[1]
+            await asyncio.to_thread(reassign, nodes.bootstrap, chosen.path)
+            replicas = nodes.nodes[2].broker.replicas
+            logs = [replicas.find("a", index).log for index in range(count)]
+            assert {log.directory for log in logs} == {chosen}
+            topics = nodes.nodes[1].controller
+            await nodes.until(
+                lambda: (
+                    {
+                        each.directory(2)
+                        for each in topics.image.topics.by_name["a"].partitions.values()
+                    }
+                    == {chosen.id}
+                )
+            )
+
+    def reassign(bootstrap: str, path: str) -> None:
+        with Workbench(SimpleNamespace(bootstrap=bootstrap), tmp_path) as bench:
+            moves = [
+                {"topic": "a", "partition": index, "replicas": [2], "log_dirs": [path]}
+                for index in range(count)
+            ]
+            plan = bench.file("plan.json", json.dumps({"version": 1, "partitions": moves}))
+
+            def tool(*words: str):
+                name = "reassign.ReassignPartitionsCommand"
+                return bench.tool(name, "--reassignment-json-file", plan, *words)
+
+            tool("--execute").says("Successfully started partition reassignments")
+            while "is still in progress" in (said := tool("--verify")).out:
+                pass
+            said.says("is completed|completed successfully")
+
+    try:
+        kafka_jars()
+    except Missing as reason:
+        pytest.skip(str(reason))
+    asyncio.run(scenario())
