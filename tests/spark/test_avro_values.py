@@ -156,7 +156,7 @@ def test_the_types_are_those_of_from_avro():
     assert SCHEMA.shape.spark.simpleString() == TYPE
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.lists(st.none() | row, max_size=8), st.data())
 def test_values_are_decoded_and_encoded_as_one_by_one(rows, data):
     values = [one(each) for each in rows]
@@ -180,7 +180,7 @@ def test_values_are_decoded_and_encoded_as_one_by_one(rows, data):
     ]
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.lists(st.binary(max_size=30), max_size=8))
 def test_any_bytes_are_decoded_or_have_a_reason(values):
     decoded = AvroDecoder(SCHEMA, KIND).decode(pa.array(values, pa.binary()))
@@ -188,7 +188,7 @@ def test_any_bytes_are_decoded_or_have_a_reason(values):
     assert decoded.rows.is_null().to_pylist() == decoded.bad.tolist()
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.lists(st.none() | st.integers(-(10**38) + 1, 10**38 - 1)), st.integers(0, 20))
 def test_decimals(numbers, zeros):
     kind = pa.decimal128(38, 3)

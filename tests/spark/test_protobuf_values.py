@@ -218,7 +218,7 @@ def test_the_types_are_those_of_from_protobuf():
     )
 
 
-@settings(max_examples=20, phases=[Phase.generate])
+@settings(max_examples=10, phases=[Phase.generate])
 @given(st.lists(st.none() | rows, max_size=6), st.sampled_from([PLAIN, ALL]), st.data())
 def test_messages_are_decoded_and_encoded_as_one_by_one(given, options, data):
     values = [None if each is None else Row(**each).SerializeToString() for each in given]
@@ -251,7 +251,7 @@ def test_messages_are_decoded_and_encoded_as_one_by_one(given, options, data):
 
 
 @given(st.lists(st.binary(max_size=20), max_size=6))
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_any_bytes_are_decoded_or_have_a_reason(values):
     found = decoded(values)
     assert sorted(found.reasons) == found.bad.nonzero()[0].tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -10,14 +11,15 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 from tests.spark.registry_server import registry_server
 
 from odradek.spark import dead_letters, typed
 from odradek.spark.columns import ARROW_HEADERS
 from odradek.spark.json_decoding import JsonDecoder
 from odradek.spark.options import Layout
-from odradek.spark.typed import ColumnDecoder, RowDecoder
+from odradek.spark.typed import ColumnDecoder, RowDecoder, UndecodableValueError
+from odradek.spark.values import formats
 from odradek.spark.values.settings import Typed
 
 PROTO = 'syntax = "proto3"; message Load { string name = 1; repeated int32 parts = 2; }'
@@ -121,6 +123,24 @@ def test_values_must_be_structs(spark, servers):
     options = {"kafka.bootstrap.servers": servers, "topic": "x", "valueFormat": "json"}
     with pytest.raises(PySparkException, match="must be a struct with fields; it is string"):
         write.options(**options).save()
+
+
+def test_a_registry_that_is_not_named():
+    columns = {"value": pa.array([b"\0\0\0\0\1\2"], pa.binary()), "topic": ["t"]}
+    batch = pa.record_batch({**columns, "partition": [0], "offset": [3]})
+    column = Typed("value", "avro", schema="long")
+    decoder = RowDecoder((ColumnDecoder(column, formats.decoder(column, LongType())),), False)
+    with pytest.raises(
+        UndecodableValueError, match=r"t-0 at offset 3 .*schemaRegistryUrl missing\?"
+    ):
+        decoder(batch)
+
+
+@pytest.mark.parametrize("name", ["avro", "protobuf"])
+def test_a_library_that_is_not_installed(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, f"odradek.spark.values.{name}_format", None)
+    with pytest.raises(ValueError, match=rf"valueFormat={name} needs .* 'odradek\[spark\]'"):
+        formats.column_type(Typed("value", name, schema="long"))
 
 
 def test_records_that_cannot_be_decoded_are_separated():

@@ -56,6 +56,8 @@ SIMPLE_TYPES = (
     TimestampNTZType,
     TimestampType,
 )
+ZERO = b"\0"
+"""With what byte strings begin that were written with a schema registry."""
 SHOWN_BYTES = 80
 """The number of bytes of a value that an error message shows."""
 
@@ -236,9 +238,12 @@ def _message(batch: pa.RecordBatch, row: int, typed: Typed, reason: str) -> str:
         for each in ("topic", "partition", "offset", name)
     )
     schema = typed.option("Schema") if typed.schema is not None else "its schema"
+    hint = ""
+    if typed.format != JSON and typed.registry is None and value.startswith(ZERO):
+        hint = ", like those with the id of a schema: is schemaRegistryUrl missing?"
     return (
         f"the {name} of {topic}-{partition} at offset {offset} is not {typed.format_name} of "
-        f"{schema}: {reason.strip()}. It begins with {value[:SHOWN_BYTES]!r}. With "
+        f"{schema}: {reason.strip()}. It begins with {value[:SHOWN_BYTES]!r}{hint or '.'} With "
         f"decodeErrors=null such {name}s are null, and the column {UNDECODED_NAMES[name]} has "
         "their bytes. With badRecordsTopic such records are written to another topic"
     )

@@ -9,11 +9,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
 from odradek.spark.values import framing
-from odradek.spark.values.avro_format import AvroFormat
 from odradek.spark.values.bulk import Decoder, Encoder
-from odradek.spark.values.protobuf_format import ProtobufFormat
 from odradek.spark.values.registry import NotRegisteredError, Registered, Registry
-from odradek.spark.values.settings import AVRO, PROTOBUF, RegistrySettings, Typed
+from odradek.spark.values.settings import AVRO, RegistrySettings, Typed
 
 
 class Format(Protocol):
@@ -75,7 +73,24 @@ class Format(Protocol):
         ...
 
 
-FORMATS: dict[str, Format] = {AVRO: AvroFormat(), PROTOBUF: ProtobufFormat()}
+def _format(typed: Typed) -> Format:
+    """Return the format of a column. Its library is imported now: most queries need none.
+
+    Raises:
+        ValueError: the library is not installed.
+    """
+    try:
+        if typed.format == AVRO:
+            from odradek.spark.values.avro_format import AvroFormat
+
+            return AvroFormat()
+        from odradek.spark.values.protobuf_format import ProtobufFormat
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"{typed.option('Format')}={typed.format} needs the package {error.name}: "
+            "pip install 'odradek[spark]'"
+        ) from None
+    return ProtobufFormat()
 
 
 def arrow_type(spark: DataType) -> pa.DataType:
@@ -91,7 +106,7 @@ def column_type(typed: Typed) -> DataType:
         ValueError: the schema is wrong.
         ClientError: the registry does not respond, or has no schema.
     """
-    return FORMATS[typed.format].type(typed, _schema(typed))
+    return _format(typed).type(typed, _schema(typed))
 
 
 def decoder(typed: Typed, spark: DataType) -> Decoder:
@@ -101,7 +116,7 @@ def decoder(typed: Typed, spark: DataType) -> Decoder:
         ValueError: the schema is wrong, or has changed since Spark has asked for the type.
         ClientError: the registry does not respond, or has no schema.
     """
-    of_format, schema = FORMATS[typed.format], _schema(typed)
+    of_format, schema = _format(typed), _schema(typed)
     if of_format.type(typed, schema) != spark:
         raise ValueError(
             f"the schema of {typed.column} has changed while the query was planned: run it again"
@@ -115,7 +130,7 @@ def check(typed: Typed, found: DataType) -> None:
     Raises:
         ValueError: the schema is wrong, or the column does not fit it.
     """
-    of_format = FORMATS[typed.format]
+    of_format = _format(typed)
     schema = of_format.given(typed)
     if schema is not None:
         of_format.check(typed, schema, found)
@@ -128,7 +143,7 @@ def encoder(typed: Typed, found: DataType) -> Encoder:
         ValueError: the schema is wrong, or the column does not fit it.
         ClientError: the registry does not respond, or does not accept the schema.
     """
-    of_format = FORMATS[typed.format]
+    of_format = _format(typed)
     schema, prefix = of_format.given(typed), b""
     if typed.registry is not None:
         schema, schema_id = _written(typed, typed.registry, schema, found)
@@ -139,7 +154,7 @@ def encoder(typed: Typed, found: DataType) -> Encoder:
 
 def _schema(typed: Typed) -> Any:
     """Return the schema of a column that is read: the given one, or the latest of its subject."""
-    of_format = FORMATS[typed.format]
+    of_format = _format(typed)
     given = of_format.given(typed)
     if given is not None:
         return given
@@ -156,7 +171,7 @@ def _written(
     It is the given schema. Without one, it is the latest of the subject. If there is none, the type
     of the column gives the schema.
     """
-    of_format = FORMATS[typed.format]
+    of_format = _format(typed)
     registry, subject = Registry(settings), typed.subject
     assert subject is not None, "the options were checked"
     if given is None:

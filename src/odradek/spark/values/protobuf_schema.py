@@ -115,7 +115,6 @@ def from_file(path: str, message: str | None) -> ProtobufSchema:
     return _chosen(found.SerializeToString(), message, None)
 
 
-@functools.lru_cache(maxsize=1000)
 def from_text(
     text: str, message: str | None, imports: tuple[tuple[str, str], ...] = ()
 ) -> ProtobufSchema:
@@ -124,6 +123,11 @@ def from_text(
     Raises:
         ProtobufSchemaError: the text is no schema, or does not have the message.
     """
+    return _chosen(_compiled_text(text, imports), message, text)
+
+
+@functools.lru_cache(maxsize=1000)
+def _compiled_text(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="odradek-") as directory:
         for name, content in [*imports, (INLINE_NAME, text)]:
             path = (Path(directory) / name).resolve()
@@ -131,7 +135,7 @@ def from_text(
                 raise ProtobufSchemaError(f"the schema imports a file outside of it: {name}")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8")
-        return _chosen(_compiled(INLINE_NAME, [directory]), message, text)
+        return _compiled(INLINE_NAME, [directory])
 
 
 def _compiled(name: str, directories: Sequence[str]) -> bytes:

@@ -95,7 +95,7 @@ class Registry:
         """Return the latest version of a subject.
 
         Raises:
-            NotRegisteredError: there is no such subject. The message names a similar one.
+            NotRegisteredError: there is no such subject. The advice names a similar one.
             RegistryError: the registry does not respond, or refuses the request.
         """
         try:
@@ -103,7 +103,8 @@ class Registry:
         except NotRegisteredError:
             known = [each for each in self._request("GET", "/subjects") if isinstance(each, str)]
             raise NotRegisteredError(
-                f"the schema registry has no subject {subject}{nearest(subject, known)}"
+                f"the schema registry has no subject {subject}",
+                nearest(subject, known).removeprefix(". "),
             ) from None
 
     def register(self, subject: str, kind: str, text: str) -> int:
