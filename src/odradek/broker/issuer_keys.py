@@ -93,7 +93,7 @@ class IssuerKeys:
             self._read, keys = await call(self._executor, function, Pool.HTTP)
         except (FetchError, MalformedKeys) as error:
             self._refresh.fail(self._clock.monotonic_ms())
-            self._report(f"the keys of {self._url} are not read: {error}")
+            self._report(str(error))
         else:
             if keys is not None:
                 self.keys = keys
@@ -106,7 +106,7 @@ class IssuerKeys:
         """Log a problem once, because each attempt may have the same one."""
         if problem != self._problem:
             self._problem = problem
-            log.error("%s", problem)
+            log.error("the keys of %s are not read: %s", self._url, problem)
 
 
 def client_tls(trust: Trust) -> ClientTls:
