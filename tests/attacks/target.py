@@ -248,10 +248,14 @@ class _Watch:
 
     def _run(self) -> None:
         while not self._stopping.wait(SAMPLE_SECONDS):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                self._peak = max(self._peak, self._victim.rss_bytes())
+            self._sample()
+
+    def _sample(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._peak = max(self._peak, self._victim.rss_bytes())
 
     def stop(self) -> int:
         self._stopping.set()
         self._thread.join()
+        self._sample()
         return self._peak
