@@ -87,7 +87,7 @@ LONG_TESTS = (
     LongTest(
         "files",
         "alternating starts of Apache Kafka and Odradek on one data directory, in both orders", 20,
-        _pytest("tests/oracle/files"), "ODRADEK_FILE_TURNS",
+        _pytest("-m", "cluster or not cluster", "tests/oracle/files"), "ODRADEK_FILE_TURNS",
     ),
     LongTest(
         "targets", "groups whose targets are compared with Apache Kafka's", 10_000,
@@ -109,7 +109,9 @@ LONG_TESTS = (
     ),
     LongTest(
         "demo", "interruptions of the demo", 3,
-        _pytest("tests/spark/test_demo.py", "-k", "test_interrupted_in_the_middle"),
+        _pytest(
+            "-m", "cluster", "tests/spark/test_demo.py", "-k", "test_interrupted_in_the_middle"
+        ),
         "ODRADEK_DEMO_INTERRUPTIONS",
     ),
     LongTest(

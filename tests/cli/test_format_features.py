@@ -126,7 +126,7 @@ def test_bootstrap_metadata_are_those_of_kafka_storage(tmp_path) -> None:
         (["-r", "3.9", "-f", "metadata.version=20"], "--release-version already sets"),
         (["-f", "group.version"], "write NAME=LEVEL"),
         (["-f", "nonsense=1"], "the features are eligible.leader.replicas.version, group.version"),
-        (["-f", "share.version=2"], "share.version has no level 2: its levels are 0 to 1"),
+        (["-f", "share.version=3"], "share.version has no level 3: its levels are 0 to 2"),
         (["-f", "kraft.version=0"], "kraft.version 0 needs the setting controller.quorum.voters"),
         (
             ["-r", "3.9", "-f", "eligible.leader.replicas.version=1"],

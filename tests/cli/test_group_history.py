@@ -7,7 +7,7 @@ from confluent_kafka import Consumer
 
 from odradek.cli.group_history import History
 from odradek.core.coordinator.record import CoordinatorRecord, encode
-from odradek.core.group.consumer.records import group_epoch, group_epoch_tombstone
+from odradek.core.group.consumer.records import group_epoch
 from odradek.core.group.records import group_metadata, group_metadata_tombstone, offset_commit
 from odradek.records.record import Record
 from odradek.wire.generated.consumer_group_member_metadata_key import (
@@ -115,7 +115,7 @@ def test_a_group_of_the_new_protocol():
         group_epoch("g", 6, 1),
         modern("d"),
         group_epoch("g", 7, 1),
-        group_epoch_tombstone("g"),
+        group_epoch("g", 0, 0)._replace(value=None),
     ) == [
         ("consumer", 4, "b joined"),
         ("consumer", 5, "b changed its subscription; d joined"),

@@ -104,7 +104,8 @@ class _Form(NamedTuple):
                 and (each := getattr(value, name)) != getattr(default, name)
             }
         if isinstance(value, (list, tuple)):
-            return sorted(map(self.plain, value), key=text)
+            known = (each for each in value if not _is_setting_of_4_4(each))
+            return sorted(map(self.plain, known), key=text)
         if isinstance(value, (bytes, bytearray, memoryview)):
             return bytes(value).hex()
         if isinstance(value, str):
@@ -121,6 +122,11 @@ class _Form(NamedTuple):
         if name == "records":
             return len(value or b"")
         return self.plain(value)
+
+
+def _is_setting_of_4_4(value: Any) -> bool:
+    """Whether this is a setting that Apache Kafka 4.3 does not have (KIP-1191)."""
+    return str(getattr(value, "name", "")).startswith("errors.deadletterqueue.")
 
 
 def load() -> dict[str, str]:

@@ -64,7 +64,7 @@ CLEAN_STOPS = 2
 CLEAN_EXITS = (0, 143)
 SUFFIX = re.compile(r"-\d+(\.[0-9a-f]{32}-delete)?$")
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(120 + 60 * STARTS)]
+pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.timeout(120 + 60 * STARTS)]
 
 
 def wait_until(is_so: Callable[[], bool], what: str) -> None:
