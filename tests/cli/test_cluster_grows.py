@@ -155,6 +155,7 @@ def test_a_drain_is_interrupted():
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
             until(lambda: 4 in cluster.replicas("orders", held))
             process.send_signal(signal.SIGINT)
-            assert process.wait() == 130
-            assert re.search(r"Cancelled [1-9] moves? in progress", process.stderr.read())
+            said = process.stderr.read()
+            assert process.wait() == 130, said
+            assert re.search(r"Cancelled [1-9] moves? in progress", said)
         until(lambda: sorted(cluster.replicas("orders", held)) == sorted(before))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import struct
 import threading
@@ -97,6 +99,14 @@ def test_no_answer_in_time_closes_the_connection(fake, connect):
     connection = connect()
     with pytest.raises(RequestTimeoutError, match="Metadata within 50 ms"):
         connection.request(MetadataRequest(), MetadataResponse, 50)
+    assert connection.closed
+
+
+def test_an_interrupted_request_closes_the_connection(fake, connect):
+    fake.answers[METADATA] = lambda _: os.kill(os.getpid(), signal.SIGINT)
+    connection = connect()
+    with pytest.raises(KeyboardInterrupt):
+        connection.request(MetadataRequest(), MetadataResponse, 5000)
     assert connection.closed
 
 

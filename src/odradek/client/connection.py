@@ -289,10 +289,16 @@ class Connection:
     ) -> ResponseT:
         """Write a request and wait for its response.
 
+        Ctrl-C closes the connection, because it may have interrupted a read or write.
+
         Raises:
             ClientError: as `send` and `receive`.
         """
-        return self.receive(self.send(request, response_class), timeout_ms)
+        try:
+            return self.receive(self.send(request, response_class), timeout_ms)
+        except KeyboardInterrupt:
+            self.close()
+            raise
 
     def _write(
         self, request: Message, version: int, response_class: type[ResponseT]
