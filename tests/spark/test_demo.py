@@ -198,6 +198,7 @@ INTERRUPTIONS = [[kill, terminate][(run_seed() + number) % 2] for number in rang
 
 @pytest.mark.spark
 @pytest.mark.cluster
+@pytest.mark.long
 @pytest.mark.timeout((2 + INTERRUPTED_RUNS) * PATIENCE_SECONDS)
 def test_interrupted_in_the_middle_and_run_again_it_is_still_exact(tmp_path):
     """Which way the run is interrupted depends on the seed of the test run."""
