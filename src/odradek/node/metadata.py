@@ -99,6 +99,7 @@ class NodeMetadata:
             if self.raft.failure is not None:
                 raise self.raft.failure
             await asyncio.sleep(CATCH_UP_SECONDS)
+        self.loader.finish_catching_up()
 
     async def close(self) -> None:
         """Stop the publishers and snapshots, flush the metadata log, resign, and close the log."""

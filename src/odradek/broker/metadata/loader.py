@@ -58,6 +58,20 @@ class MetadataLoader:
         if not self.is_catching_up:
             self._publish(*change)
 
+    def finish_catching_up(self) -> None:
+        """Publish what is loaded, if this has not been done. Call it at the high watermark.
+
+        Otherwise nothing would be published if no record follows the snapshot.
+        """
+        if not self.is_catching_up:
+            return
+        change = self._batches.flush()
+        if change is not None:
+            self._publish(*change)
+        else:
+            self.image = self._batches.image
+        self.is_catching_up = False
+
     def handle_leader_change(self, leader: LeaderAndEpoch) -> None:
         """Do nothing: the loader does not depend on the leader."""
 

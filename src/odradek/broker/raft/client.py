@@ -190,11 +190,13 @@ class RaftClient:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether this node leads or has delivered all records below the high watermark."""
-        role = self.machine.role
+        """Whether this node has a leader, or leads, and has delivered all committed records."""
+        role, delivered = self.machine.role, self._delivery.end_offset
+        if self.high_watermark > delivered:
+            return False  # a new leader may report a lower high watermark
         if not isinstance(role, Follower):
             return self.is_leader
-        return 0 <= role.leader_high_watermark <= self._delivery.end_offset
+        return 0 <= role.leader_high_watermark <= delivered
 
     def replicas(self) -> list[ReplicaProgress]:
         """The progress of each replica; empty if this node does not lead."""
