@@ -40,15 +40,21 @@ def test_the_tail_below_the_log_end_is_read_without_a_search(workspace, monkeypa
     assert data.records.length == 2 * len(batch(b"a"))
 
 
-def test_an_append_waits_for_a_truncation(tmp_path):
+def three_records(path):
+    """A log with three records, and the list of the works that an executor would do later."""
     works = []
-    workspace = LogWorkspace(tmp_path)
+    workspace = LogWorkspace(path)
     workspace.storage = workspace.new_storage(
         executor=LaterExecutor(lambda *each: works.append(each))
     )
     log = workspace.open()
     for value in (b"a", b"b", b"c"):
         append(log, value)
+    return log, works
+
+
+def test_an_append_waits_for_a_truncation(tmp_path):
+    log, works = three_records(tmp_path)
     ended = []
     assert log.truncate_to(1, ended.append)
     assert log.log_end_offset == 1
@@ -63,14 +69,7 @@ def test_an_append_waits_for_a_truncation(tmp_path):
 
 
 def test_a_flush_that_was_begun_during_a_truncation_keeps_later_records(tmp_path):
-    works = []
-    workspace = LogWorkspace(tmp_path)
-    workspace.storage = workspace.new_storage(
-        executor=LaterExecutor(lambda *each: works.append(each))
-    )
-    log = workspace.open()
-    for value in (b"a", b"b", b"c"):
-        append(log, value)
+    log, _ = three_records(tmp_path)
     assert log.truncate_to(1)
     flush = log.flush_work()
     append(log, b"d")
@@ -81,14 +80,7 @@ def test_a_flush_that_was_begun_during_a_truncation_keeps_later_records(tmp_path
 
 
 def test_a_flush_that_was_begun_during_a_truncation_may_cut_the_files(tmp_path):
-    works = []
-    workspace = LogWorkspace(tmp_path)
-    workspace.storage = workspace.new_storage(
-        executor=LaterExecutor(lambda *each: works.append(each))
-    )
-    log = workspace.open()
-    for value in (b"a", b"b", b"c"):
-        append(log, value)
+    log, _ = three_records(tmp_path)
     assert log.truncate_to(1)
     log.flush()
     size = len(batch(b"a"))
