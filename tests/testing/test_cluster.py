@@ -152,8 +152,8 @@ class TestFaults:
         cluster.partition(leader, *others)
         errors = []
         here.produce(topic, b"2", on_delivery=lambda error, _: errors.append(error))
-        there = producer_of(cluster.nodes[others[0]])
         wait_until(lambda: cluster.leader(topic) != leader)
+        there = producer_of(cluster.nodes[others[0]])  # this node no longer names the one cut off
         produce(there, topic, b"3")
         assert errors == []
         cluster.heal()

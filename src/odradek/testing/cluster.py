@@ -30,6 +30,8 @@ CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 CONTROLLERS_MAX = 3
 REPLICAS_MAX = 3
 POLL_SECONDS = 0.005
+NOT_YET = frozenset({ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
+"""Errors of a node that has not caught up with the controller, or does not reach it yet."""
 QUICK_SETTINGS = {
     "controller.quorum.election.timeout.ms": "150",
     "controller.quorum.election.backoff.max.ms": "50",
@@ -258,15 +260,29 @@ class Cluster:
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the id of the node that leads a partition. Wait until it has a leader.
 
+        All running nodes that reach the controller know this leader.
+
         Raises:
             BrokerError: there is no such partition, or it gets no leader.
         """
-        self._until(lambda: self._leader(topic, partition) >= 0, f"{topic} has no leader")
-        return self._leader(topic, partition)
+        leader = -1
+
+        def is_led() -> bool:
+            nonlocal leader
+            leader = self._leader(topic, partition)
+            return leader >= 0
+
+        self._until(is_led, f"{topic} has no leader")
+        return leader
 
     def _leader(self, topic: str, partition: int) -> int:
-        found = self._find(topic, partition)
-        return -1 if found is None else found.leader
+        """Return the leader on which the nodes agree; -1 if there is none."""
+        leaders = set()
+        for image in self._images():
+            found = image.topics.by_name.get(topic)
+            each = None if found is None else found.partitions.get(partition)
+            leaders.add(-1 if each is None else each.leader)
+        return leaders.pop() if len(leaders) == 1 else -1
 
     def replicas(self, topic: str, partition: int = 0) -> tuple[int, ...]:
         """Return the ids of the nodes that have a replica of a partition, the preferred one first.
@@ -373,14 +389,25 @@ class Cluster:
 
     def _set_fenced(self, node_id: int, is_fenced: bool) -> None:
         control = self._node(node_id)
-        control._run(control.node.set_fenced(is_fenced))
+        problem = f"node {node_id} is not {'' if is_fenced else 'un'}fenced"
+
+        def is_done() -> bool:
+            try:
+                control._run(control.node.set_fenced(is_fenced))
+            except ApiError as error:
+                if error.code not in NOT_YET:
+                    raise
+                return False
+            return True
+
+        self._until(is_done, problem)
 
         def is_known() -> bool:
             return all(
                 image.cluster.brokers[node_id].fenced is is_fenced for image in self._images()
             )
 
-        self._until(is_known, f"node {node_id} is not {'' if is_fenced else 'un'}fenced")
+        self._until(is_known, problem)
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
         """Make a node the leader of a partition, and its preferred leader.
