@@ -22,8 +22,10 @@ class Load:
         self.read = []
         self.failures = []
         self._stopping = threading.Event()
+        self._is_written = threading.Event()
         self._threads = [
-            threading.Thread(target=self._run, args=(each,)) for each in (self._write, self._read)
+            threading.Thread(target=self._run, args=(each,))
+            for each in (self._write_all, self._read)
         ]
 
     def start(self):
@@ -38,7 +40,12 @@ class Load:
 
     @property
     def is_complete(self):
-        return self._stopping.is_set() and len(set(self.read)) >= self.sent
+        """Whether all records are read. The writer may still write when it is told to stop."""
+        return self._is_written.is_set() and len(set(self.read)) >= self.sent
+
+    def _write_all(self):
+        self._write()
+        self._is_written.set()
 
     def _run(self, work):
         try:

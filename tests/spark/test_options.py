@@ -106,6 +106,7 @@ def test_where_a_stream_starts(given, expected):
         (REGISTRY | TYPED, "schemaRegistryUrl is for valueFormat or keyFormat avro"),
         (AVRO | REGISTRY | {"schemaRegistryUser": "u"}, "give both schemaRegistryUser and"),
         (AVRO | {"schemaRegistryUrl": "ftp://a"}, "must be like http://host:8081"),
+        (AVRO | {"schemaRegistryUrl": " , "}, "must be like http://host:8081"),
         (AVRO | {"schemaRegistryUrl": "http://u:p@a"}, "give schemaRegistryUser and"),
         (AVRO | REGISTRY | {"subscribe": "a,b"}, "give valueSubject"),
         (AVRO | REGISTRY | {"registerSchemas": "true"}, 'unknown option "registerSchemas"'),

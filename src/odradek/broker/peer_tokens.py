@@ -46,8 +46,7 @@ class PeerTokens:
             NoToken: there is none.
         """
         held = self._held.get(settings)
-        now_ms = self._clock.now_ms()
-        if held is not None and now_ms < held.replace_ms:
+        if held is not None and self._clock.now_ms() < held.replace_ms:
             return held.credential
         fetch = self._fetches.get(settings)
         if fetch is None:
@@ -58,7 +57,7 @@ class PeerTokens:
             # The caller may be cancelled, when it has waited too long; the others go on waiting.
             return (await asyncio.shield(fetch)).credential
         except NoToken:
-            if held is None or held.expires_ms <= now_ms:
+            if held is None or held.expires_ms <= self._clock.now_ms():
                 raise
             return held.credential  # the next connection tries again
 
@@ -77,8 +76,14 @@ class PeerTokens:
             held = held_token(settings, text, self._clock.now_ms(), chance)
         except (FetchError, LoginFailed) as error:
             raise NoToken(str(error)) from error
-        self._held = {settings: held}
+        self._keep(settings, held)
         return held
+
+    def _keep(self, settings: LoginSettings, held: HeldToken) -> None:
+        """Keep a token. Those of former settings are removed when they have expired."""
+        now_ms = self._clock.now_ms()
+        live = {each: token for each, token in self._held.items() if token.expires_ms > now_ms}
+        self._held = {**live, settings: held}
 
     async def _new_token(self, settings: LoginSettings) -> str:
         from odradek.core.sasl.login import token_in, unsecured_token

@@ -14,10 +14,11 @@ log is truncated (`core/replica/divergence`). The end of a move has these steps:
    to wait.
 
 A restart of the node, clean or not, does not end a move. Future logs that are found at the start
-are continued, after a crash from the last flush on. If there is only the future log, and the replica is assigned to its directory, a
-crash has interrupted step 3, and it becomes the replica's log (`LogManager.get_or_create`). Apache
-Kafka does the same with these files (`ReplicaAlterLogDirsThread`, `LogManager`), so that each of
-the two can continue a move that the other has begun.
+are continued, after a crash from the last flush on. If there is only the future log, and the
+replica is assigned to its directory, a crash has interrupted step 3, and the future log becomes the
+replica's log (`LogManager.get_or_create`). Apache Kafka does the same with these files
+(`ReplicaAlterLogDirsThread`, `LogManager`), so that each of the two can continue a move that the
+other has begun.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def _registry(given: Given, timeout_ms: int) -> RegistrySettings | None:
                 raise ValueError(f"{name} needs schemaRegistryUrl")
         return None
     urls = tuple(each.strip().rstrip("/") for each in text.split(",") if each.strip())
-    for url in urls:
+    for url in urls or ("",):
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError("schemaRegistryUrl must be like http://host:8081")
