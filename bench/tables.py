@@ -64,19 +64,9 @@ ROWS = (
         tuple(f"CPU, long-tailed to 10 KB, {codec}" for codec in CODECS),
     ),
     Row(
-        "varied",
-        "produce without idempotence, 40–160 B, CPU s per GB: none / lz4",
-        tuple(f"CPU, 40–160 B, {codec}, not idempotent" for codec in ("none", "lz4")),
-    ),
-    Row(
         "produce",
         "produce, records of 100 B / 1 KB / 10 KB, CPU s per GB",
         tuple(f"CPU, {size} B records" for size in (100, 1000, 10_000)),
-    ),
-    Row(
-        "single_records",
-        "one record per batch, 5 partitions in a request, CPU s per 100 000 batches",
-        ("CPU per 100 000 batches",),
     ),
     Row(
         "requests",
@@ -118,12 +108,6 @@ ROWS = (
         ("1 000 a second, p50", "1 000 a second, p99"),
     ),
     Row(
-        "slow_reader",
-        "from send to receipt at 1 000 records a second, while ten other clients do not read their "
-        "responses, p99 in ms",
-        ("p99 beside 10 slow readers",),
-    ),
-    Row(
         "transactions",
         "transactions a second / commit p99 in ms / CPU s per 1 000",
         ("transactions, unpaced", "commit, p99", "CPU per 1 000 transactions"),
@@ -145,18 +129,6 @@ ROWS = (
         "start with 1 000 topics of 10 partitions, s / memory after it, MB",
         ("1000 × 10: start", "1000 × 10: memory, started"),
         "python -m bench.scale",
-    ),
-    Row(
-        "restart",
-        "start with 5 million offset commits, until all groups are served, s",
-        ("restart until all groups are served",),
-        "python -m bench.groups restart",
-    ),
-    Row(
-        "commits",
-        "5 000 offset commits a second for 60 s, CPU s",
-        ("CPU for 60 s",),
-        "python -m bench.groups commits",
     ),
     Row(
         "isolation",
@@ -194,12 +166,6 @@ ROWS = (
         "three replicas, acks=all, records of 1 KB: CPU of all nodes, s per GB / p99 of acks, ms",
         ("CPU of all nodes", "p99 of acks"),
         "python -m bench.replication",
-    ),
-    Row(
-        "snapshot_load",
-        "load a snapshot of 100 000 partitions, s",
-        ("load 100000 partitions",),
-        "python -m bench.snapshot_load",
     ),
 )
 
