@@ -61,6 +61,24 @@ def settings() -> dict[str, str]:
 
 def token(kind: str = "right", lifetime_seconds: int = LIFETIME_SECONDS) -> str:
     """Return a new token: a right one, or one of the kinds in `WRONG`."""
+    if kind == "unsigned":
+        return unsigned("right")
+    payload = _claims(kind, lifetime_seconds)
+    key = {"forged": _forger(), "unknown-key": _key("unknown")}.get(kind, _key("known"))
+    header = {"alg": "ES256", "kid": str(key.kid)}
+    return jws.serialize_compact(header, payload, key, ["ES256"])
+
+
+def unsigned(kind: str) -> str:
+    """Return a new token without a signature, whose claims are those of a kind."""
+    parts = (
+        base64.urlsafe_b64encode(each.encode())
+        for each in ('{"alg":"none"}', _claims(kind, LIFETIME_SECONDS))
+    )
+    return "".join(f"{each.decode().rstrip('=')}." for each in parts)
+
+
+def _claims(kind: str, lifetime_seconds: int) -> str:
     now = int(time.time())
     begin = now - CLOCK_SKEW_SECONDS
     claims: dict[str, object] = {
@@ -71,13 +89,7 @@ def token(kind: str = "right", lifetime_seconds: int = LIFETIME_SECONDS) -> str:
         "nbf": now + 100 if kind == "not-yet" else begin,
         "exp": begin - 1 if kind == "expired" else now + lifetime_seconds,
     }
-    payload = json.dumps(claims)
-    if kind == "unsigned":
-        parts = (base64.urlsafe_b64encode(each.encode()) for each in ('{"alg":"none"}', payload))
-        return "".join(f"{each.decode().rstrip('=')}." for each in parts)
-    key = {"forged": _forger(), "unknown-key": _key("unknown")}.get(kind, _key("known"))
-    header = {"alg": "ES256", "kid": str(key.kid)}
-    return jws.serialize_compact(header, payload, key, ["ES256"])
+    return json.dumps(claims)
 
 
 def java_properties(file: Path) -> str:
@@ -87,14 +99,6 @@ def java_properties(file: Path) -> str:
         f"sasl.login.callback.handler.class={_PACKAGE}OAuthBearerLoginCallbackHandler\n"
         f"sasl.oauthbearer.token.endpoint.url={file.as_uri()}\n"
         f"sasl.jaas.config={MODULE} required;\n"
-    )
-
-
-def unsecured_properties() -> str:
-    """Return the settings of a client in Java that makes a token without a signature."""
-    return (
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
-        f'sasl.jaas.config={MODULE} required unsecuredLoginStringClaim_sub="{USER}";\n'
     )
 
 

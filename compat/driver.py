@@ -304,6 +304,10 @@ class Driver:
             raise Unsupported(f"the driver of {self.name} has no share consumer")
         return self._ask(verb, **arguments)
 
+    def login(self, **arguments: Any) -> list[str]:
+        """Write and read a record with other credentials; return what the client said about it."""
+        return [str(each) for each in self._ask("login", **arguments)["said"]]
+
     def groups(self) -> set[str]:
         return set(self._ask("groups")["groups"])
 

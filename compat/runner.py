@@ -1,9 +1,9 @@
 """Runs the scenarios: every client in a separate thread, all with one broker.
 
-There are three phases: each client writes for the others and runs its scenarios; each client reads
-the records of the others; clients with a common assignment strategy form one group. A client whose
-driver has only some verbs (`Client.only`) takes part in the first phase. Apache Kafka's
-command-line tools run during the first phase.
+There are four phases: each client writes for the others and runs its scenarios; each client reads
+the records of the others; clients with a common assignment strategy form one group; clients log in
+with right and wrong credentials. A client whose driver has only some verbs (`Client.only`) takes
+part in the first phase. Apache Kafka's command-line tools run during the first phase.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ from compat.lab.broker import Broker
 from compat.lab.dialogue import DialogueError, Refused, Unsupported
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import CACHE, Missing, RequiredMissing
+from compat.logins.node import LoginNode
+from compat.logins.play import compare, log_in
+from compat.logins.table import CLIENTS as LOGIN_CLIENTS
+from compat.logins.table import ROWS, Row
 from compat.results import FAILED, PASSED, SKIPPED, Outcome, Results
 from compat.scenarios import SCENARIOS, CheckFailed, Scenario, Stage
 
@@ -52,6 +56,7 @@ MATRIX = "reads what {} wrote"
 MIXED_GROUP = "one group of all"
 BOTH_PROTOCOLS = "one group of both protocols"
 SECURED = "a secured node"
+LOGIN = "login: {}"
 
 
 class Run:
@@ -99,6 +104,7 @@ class Run:
                 self._record("all", BOTH_PROTOCOLS, lambda: mixed_group.play_both(drivers))
             if isinstance(self.broker, OdradekNode) and self.wanted(SECURED):
                 self._secured()
+            self._logins()
         finally:
             for driver in self._drivers.values():
                 driver.close()
@@ -111,6 +117,26 @@ class Run:
         with secured.SecuredNode() as node:
             for client in clients:
                 self._record(client.name, SECURED, lambda c=client: secured.play(c, node, LOGS))  # type: ignore[misc]
+
+    def _logins(self) -> None:
+        rows = [row for row in ROWS if self.wanted(LOGIN.format(row.name))]
+        names = [each for each in LOGIN_CLIENTS if each in self._drivers]
+        if not rows or not names:
+            return
+        node = LoginNode(type(self.broker), self._logs / "logins")
+        with node, ThreadPoolExecutor(self.jobs) as pool:
+            for part in [pool.submit(self._logins_of, name, rows, node) for name in names]:
+                part.result()
+
+    def _logins_of(self, name: str, rows: Sequence[Row], node: LoginNode) -> None:
+        for row in rows:
+
+            def play(row: Row = row) -> None:
+                said = log_in(self._drivers[name], node, row)
+                compare(row, name, said, node.broker.name)
+
+            if name in self._drivers:
+                self._record(name, LOGIN.format(row.name), play)
 
     def _alone(self, client: Client) -> None:
         scenarios = [each for each in SCENARIOS if self.wanted(each.name)]

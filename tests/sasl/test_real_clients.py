@@ -1,11 +1,9 @@
-"""Other clients authenticate, and change credentials."""
+"""Other clients authenticate, and change credentials. `compat.logins` has more logins."""
 
-import asyncio
 import logging
 import subprocess
 
 import pytest
-from aiokafka import AIOKafkaProducer
 from compat.lab import java
 from compat.lab.maven import kafka_jars
 from compat.lab.toolchain import Missing
@@ -70,39 +68,6 @@ def test_librdkafka(ports, scram, mechanism, user, password):
     while mechanism.encode() not in values:
         values += [each.value() for each in consumer.consume(10, 0.2)]
     consumer.close()
-
-
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_librdkafka_with_a_wrong_password(ports, scram, mechanism):
-    errors = []
-    user = "alice" if mechanism == "PLAIN" else "carol"
-    settings = {**options(ports, mechanism, user, "wrong"), "error_cb": errors.append}
-    producer = Producer(settings)
-    while not errors:
-        producer.poll(0.1)
-    messages = {
-        "PLAIN": "Authentication failed: Invalid username or password",
-        "SCRAM-SHA-256": "due to invalid credentials with SASL mechanism SCRAM-SHA-256",
-    }
-    assert messages[mechanism] in errors[0].str()
-
-
-def test_aiokafka(ports, scram):
-    async def produce(password):
-        producer = AIOKafkaProducer(
-            bootstrap_servers=f"127.0.0.1:{ports['CLIENT']}",
-            security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism="SCRAM-SHA-512",
-            sasl_plain_username="carol",
-            sasl_plain_password=password,
-        )
-        await producer.start()
-        try:
-            return await producer.send_and_wait("orders", b"aiokafka")
-        finally:
-            await producer.stop()
-
-    assert asyncio.run(produce("carol, secret=")).partition == 0
 
 
 def test_kafka_python(ports):

@@ -151,6 +151,8 @@ def test_a_failed_handshake_is_reported_by_the_callback(pki):
         writer.write(b"this is no TLS at all, but long enough")
         assert isinstance(await failed, ssl.SSLError)
         transport.close()
+        # The client is told that it should use TLS: a fatal alert, protocol_version.
+        assert await reader.read(100) == b"\x15\x03\x03\0\x02\x02\x46"
         writer.close()
         listener.close()
 

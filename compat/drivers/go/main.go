@@ -47,6 +47,7 @@ type command struct {
 	Committed  bool              `json:"committed"`
 	ID         string            `json:"id"`
 	End        string            `json:"end"`
+	credentials
 }
 
 type driver struct {
@@ -79,6 +80,7 @@ var verbs = map[string]verb{
 	"committed":      (*driver).committed,
 	"groups":         (*driver).groups,
 	"delete_group":   (*driver).deleteGroup,
+	"login":          (*driver).login,
 }
 
 func main() {

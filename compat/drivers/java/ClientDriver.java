@@ -111,6 +111,7 @@ final class ClientDriver {
         verbs.put("committed", driver::committed);
         verbs.put("groups", driver::groups);
         verbs.put("delete_group", driver::deleteGroup);
+        verbs.put("login", Login::run);
         new ShareVerbs(driver.bootstrap, driver.admin).register(verbs);
         Lines.serve(verbs);
     }

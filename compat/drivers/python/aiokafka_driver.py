@@ -18,6 +18,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import for_code
 
+from compat.drivers.python.aiokafka_login import login
 from compat.drivers.python.lines import (
     Command,
     UnsupportedVerb,
@@ -162,6 +163,9 @@ class Driver:
 
     def delete_group(self, command: Command) -> None:
         raise UnsupportedVerb("aiokafka cannot delete a group")
+
+    def login(self, command: Command) -> Command:
+        return self._run(login(command))
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(CALL_SECONDS)

@@ -13,6 +13,7 @@ from typing import Any, cast
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from compat.drivers.python.confluent_login import login
 from compat.drivers.python.lines import (
     Command,
     UnsupportedVerb,
@@ -226,6 +227,9 @@ class Driver:
 
     def delete_group(self, command: Command) -> None:
         _wait(self.admin.delete_consumer_groups([command["group"]]))
+
+    def login(self, command: Command) -> Command:
+        return login(command)
 
     def _consumer(self, group: str, more: dict[str, Any]) -> Consumer:
         return Consumer(

@@ -39,6 +39,10 @@ JOINED_BYTES = 4 * RECORD_BYTES_MAX
 READ_BYTES_MAX = 128 * 1024
 """Maximum number of bytes read at a time from a file."""
 HANDSHAKE_THREADS = 2
+PROTOCOL_VERSION_ALERT = bytes.fromhex("15 0303 0002 02 46")
+"""A record of TLS 1.2 with the fatal alert protocol_version."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNKNOWN_PROTOCOL")
+"""OpenSSL's errors about bytes that are not TLS. It sends no alert for them."""
 
 
 class _State(Enum):
@@ -172,8 +176,21 @@ class TlsTransport:
 
     def _fail(self, error: OSError) -> None:
         self._state, self._error = _State.FAILED, error
+        if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+            self._send_alert()
         self._end_wait()
         self._loop.call_soon(self._report_failure)
+
+    def _send_alert(self) -> None:
+        """Tell a client that does not use TLS that it has to. Some clients recognize the alert."""
+        try:
+            os.read(self._descriptor, READ_BYTES_MAX)  # else the close could discard the alert
+        except OSError:
+            pass
+        try:
+            os.write(self._descriptor, PROTOCOL_VERSION_ALERT)
+        except OSError:
+            pass  # the client has disconnected
 
     def _end_wait(self) -> None:
         if self._opened is not None and not self._opened.done():

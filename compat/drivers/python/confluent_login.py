@@ -1,0 +1,80 @@
+"""The verb `login` of librdkafka's driver."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from compat.drivers.python.lines import Command, UnsupportedVerb
+
+TOKEN_SECONDS = 300
+
+
+def login(command: Command) -> Command:
+    """Write and read a record with the given credentials, and tell the client's errors."""
+    if command.get("is_delegation_token"):
+        raise UnsupportedVerb("librdkafka does not log in with delegation tokens")
+    errors: list[str] = []
+
+    def failed(error: KafkaError) -> None:
+        # This code says only that another error has occurred at all addresses.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            errors.append(f"{error.name()}: {error.str()}")
+
+    delivered: list[int] = []
+
+    def report(error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            failed(error)
+        else:
+            delivered.append(message.offset())
+
+    settings = _settings(command)
+    settings["error_cb"] = failed
+    producer = Producer({**settings, "message.timeout.ms": command["timeout_ms"], "linger.ms": 0})
+    producer.produce(command["topic"], command["value"].encode(), partition=0, on_delivery=report)
+    while not errors and not delivered:
+        producer.poll(0.05)
+    producer.purge()
+    if not errors:
+        _read(command, settings, delivered[0], errors)
+    return {"said": errors[:1]}
+
+
+def _read(command: Command, settings: Command, offset: int, errors: list[str]) -> None:
+    consumer = Consumer({**settings, "group.id": "not-used", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(command["topic"], 0, offset)])
+    end = time.monotonic() + command["timeout_ms"] / 1000
+    try:
+        while not errors and time.monotonic() < end:
+            message: Any = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                if message.value() != command["value"].encode():
+                    errors.append("another record was read")
+                return
+        errors.append("the record was not read")
+    finally:
+        consumer.close()
+
+
+def _settings(command: Command) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "bootstrap.servers": command["bootstrap"],
+        "security.protocol": command["protocol"],
+        "log_level": 0,
+    }
+    if command.get("trust"):
+        settings["ssl.ca.location"] = command["trust"]
+    if command.get("key"):
+        settings["ssl.certificate.location"] = command["key"]
+        settings["ssl.key.location"] = command["key"]
+    if command.get("mechanism"):
+        settings["sasl.mechanism"] = command["mechanism"]
+    if command.get("token"):
+        settings["oauth_cb"] = lambda config: (command["token"], time.time() + TOKEN_SECONDS)
+    elif command.get("mechanism"):
+        settings["sasl.username"] = command["user"]
+        settings["sasl.password"] = command["password"]
+    return settings

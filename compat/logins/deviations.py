@@ -1,0 +1,44 @@
+"""What clients say to Odradek, where it is not what they say to Apache Kafka.
+
+The alerts of TLS come from the libraries: OpenSSL's alert about a certificate of a client is more precise
+than Java's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_MUTUAL = "SSL, certificate of the client"
+_JAVA = "SslAuthenticationException: Failed to process post-handshake messages"
+_LIBRDKAFKA = "_TRANSPORT: ssl://HOST:PORT/bootstrap: Receive failed: error:{} (after N ms in state APIVERSION_QUERY)"
+_ALERTS = {
+    "no certificate": (
+        "certificate_required",
+        "0A00045C:SSL routines::tlsv13 alert certificate required: SSL alert number 116",
+        "certificate required",
+    ),
+    "certificate of another authority": (
+        "unknown_ca",
+        "0A000418:SSL routines::tlsv1 alert unknown ca: SSL alert number 48",
+        "unknown certificate authority",
+    ),
+    "expired certificate": (
+        "certificate_expired",
+        "0A000415:SSL routines::ssl/tls alert certificate expired: SSL alert number 45",
+        "expired certificate",
+    ),
+}
+
+
+def _alerts() -> dict[tuple[str, str, str], tuple[str, ...]]:
+    found: dict[tuple[str, str, str], tuple[str, ...]] = {}
+    for case, (java, librdkafka, go) in _ALERTS.items():
+        alert = f"SSLHandshakeException: Received fatal alert: {java}"
+        found[_MUTUAL, case, "java"] = (_JAVA, alert)
+        found[_MUTUAL, case, "librdkafka"] = (_LIBRDKAFKA.format(librdkafka),)
+        found[_MUTUAL, case, "franz-go"] = (f"remote error: tls: {go}",)
+    return found
+
+
+DEVIATIONS: Mapping[tuple[str, str, str], tuple[str, ...]] = _alerts()
+"""By row, case and client."""

@@ -1,0 +1,77 @@
+"""Writes docs/login-errors.md: `python -m compat.logins.document`. A test compares the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from compat.lab.apache_kafka import ApacheKafka
+from compat.lab.odradek_node import OdradekNode
+from compat.lab.toolchain import ROOT
+from compat.logins.play import expected
+from compat.logins.table import CLIENTS, RIGHT, ROWS, Row
+
+DOCUMENT = ROOT / "docs" / "login-errors.md"
+TITLES = {"java": "Java", "librdkafka": "librdkafka"}
+_HEAD = """\
+# Errors of logins
+
+What clients say if a broker refuses their credentials. `make compat` lets each client log in with each of these
+credentials, and compares what it says. Right credentials are accepted; wrong ones are refused with the same errors as
+by {apache}, except that OpenSSL's alerts about certificates of clients are more precise than Java's.
+
+This page is made by `python -m compat.logins.document` from `compat/logins/expected.json`, which
+`python -m compat.logins` records with {apache}.
+
+## Protocols and mechanisms
+
+Each number is the number of wrong credentials that were tried besides the right ones; `-` means that the client does
+not have the mechanism.
+"""
+_NOTES = """
+aiokafka logs the second message, and does not show errors of OAUTHBEARER. franz-go does not show the reason for which
+a token is refused. The broker's log has the reason (`failed authentication`), never the token or the password."""
+
+
+def text() -> str:
+    """Return the document."""
+    parts = [_HEAD.format(apache=ApacheKafka.name), *_summary(), _NOTES]
+    for row in ROWS:
+        if row.listener == "SASL_SSL":
+            continue  # the errors are those of SASL_PLAINTEXT
+        name = row.name.replace("SASL_PLAINTEXT", "SASL_PLAINTEXT and SASL_SSL")
+        parts += [f"\n## {name}", *_errors(row)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def write() -> None:
+    """Write the document."""
+    DOCUMENT.write_text(text(), encoding="utf-8")
+
+
+def _summary() -> Iterable[str]:
+    said = expected(OdradekNode.name)
+    yield _line("", *(TITLES.get(each, each) for each in CLIENTS))
+    yield _line(*["---"] * (len(CLIENTS) + 1))
+    for row in ROWS:
+        cases = said[row.name]
+        counts = (sum(client in each for each in cases.values()) - 1 for client in CLIENTS)
+        yield _line(row.name, *("-" if each < 0 else str(each) for each in counts))
+
+
+def _errors(row: Row) -> Iterable[str]:
+    said = expected(OdradekNode.name)[row.name]
+    for case, by_client in said.items():
+        if case == RIGHT:
+            continue
+        yield f"\n{case}:\n"
+        for client, messages in by_client.items():
+            shown = messages[:1] if len(messages) == 1 else [messages[0], messages[-1]]
+            yield f"- {TITLES.get(client, client)}: " + " … ".join(f"`{each}`" for each in shown)
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,200 @@
+"""A broker with a listener for each row of the table, and the credentials of its clients."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from compat import access_tokens
+from compat.authenticated import PLAIN_MODULE, SCRAM_MODULE
+from compat.lab.apache_kafka import ApacheKafka, BriefApacheKafka
+from compat.lab.broker import Broker, BrokerFailed
+from compat.lab.odradek_node import OdradekNode
+from compat.lab.toolchain import free_port
+from compat.logins.table import (
+    PASSWORD,
+    RIGHT,
+    USER,
+    AccessToken,
+    Arguments,
+    DelegationToken,
+    File,
+    Value,
+)
+from odradek.cli.certificates import Authority, write_secret
+
+HOST = "127.0.0.1"
+HOSTS = (HOST, "localhost")
+TOPIC = "logins"
+PROTOCOLS = {
+    "SSL": "SSL",
+    "MUTUAL": "SSL",
+    "EXPIRED": "SSL",
+    "MISNAMED": "SSL",
+    "SASL": "SASL_PLAINTEXT",
+    "SASL_SSL": "SASL_SSL",
+    "UNSECURED": "SASL_PLAINTEXT",
+}
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+BRIEF_LIFETIME = "1s"
+_OAUTH = "org.apache.kafka.common.security.oauthbearer."
+_UNSECURED = f"{_OAUTH}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+_DAYS = 30
+
+
+class LoginNode:
+    """A running broker, with its credentials in a directory."""
+
+    def __init__(self, kind: type[Broker], directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        _make_certificates(directory)
+        self.ports = {name: free_port() for name in PROTOCOLS}
+        listeners = [f"{name}://{HOST}:{port}" for name, port in self.ports.items()]
+        brief = BriefApacheKafka if kind is ApacheKafka else OdradekNode
+        self.broker = brief(settings=_settings(directory), listeners=listeners)
+        self.ports["PLAINTEXT"] = self.broker.port
+        self._tokens: dict[str, tuple[str, str]] = {}
+        self._expired_at = 0.0
+
+    def __enter__(self) -> Self:
+        self.broker.start()
+        try:
+            self._make_users()
+            self._make_tokens()
+        except BaseException:
+            self.broker.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.broker.close()
+
+    def arguments(self, listener: str, arguments: Arguments) -> dict[str, Any]:
+        """Return the arguments of a login in the form that drivers take."""
+        made: dict[str, Any] = {"bootstrap": f"{HOST}:{self.ports[listener]}", "topic": TOPIC}
+        for name, value in arguments.items():
+            made |= self._made(name, value)
+        return made
+
+    def _made(self, name: str, value: Value) -> Mapping[str, object]:
+        match value:
+            case File():
+                return {name: str(self.directory / value.name)}
+            case AccessToken():
+                kind = value.kind
+                text = (
+                    access_tokens.token(kind) if value.is_signed else access_tokens.unsigned(kind)
+                )
+                return {name: text}
+            case DelegationToken():
+                user, password = self._delegation_token(value.kind)
+                return {"user": user, "password": password}
+            case _:
+                return {name: value}
+
+    def _delegation_token(self, kind: str) -> tuple[str, str]:
+        token_id, hmac = self._tokens["expired" if kind == "expired" else RIGHT]
+        if kind == "expired":
+            time.sleep(max(0.0, self._expired_at - time.time()))
+        return ("unknown" if kind == "unknown" else token_id, "AAAA" if "HMAC" in kind else hmac)
+
+    def _make_users(self) -> None:
+        # Its annotations are for others: imported so, the type checker does not look at them.
+        admin: Any = importlib.import_module("confluent_kafka.admin")
+        client = admin.AdminClient({"bootstrap.servers": self.broker.bootstrap})
+        client.create_topics([admin.NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+        users = {USER: SCRAM, "only256": SCRAM[:1], "only512": SCRAM[1:]}
+        for mechanism in SCRAM:
+            for user in (each for each, mechanisms in users.items() if mechanism in mechanisms):
+                kind = getattr(admin.ScramMechanism, mechanism.replace("-", "_"))
+                info = admin.ScramCredentialInfo(kind, 4096)
+                change = admin.UserScramCredentialUpsertion(user, info, PASSWORD.encode())
+                client.alter_user_scram_credentials([change])[user].result(30)
+
+    def _make_tokens(self) -> None:
+        self._tokens[RIGHT] = self._create_token()
+        self._tokens["expired"] = self._create_token("--lifetime", BRIEF_LIFETIME)
+        self._expired_at = time.time() + 1.1
+
+    def _create_token(self, *words: str) -> tuple[str, str]:
+        file = self.directory / "alice.properties"
+        file.write_text(
+            f"bootstrap.servers={HOST}:{self.ports['SASL']}\nsecurity.protocol=SASL_PLAINTEXT\n"
+            f"sasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN_MODULE} required "
+            f'username="{USER}" password="{PASSWORD}";\n',
+            encoding="utf-8",
+        )
+        program = Path(sys.executable).with_name("odradek")
+        command = [program, "token", "create", "--json", "--command-config", file, *words]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BrokerFailed(f"odradek token create: {done.stderr.strip()}")
+        made = json.loads(done.stdout)
+        return made["id"], made["hmac"]
+
+
+def _make_certificates(directory: Path) -> None:
+    other = directory / "other"
+    other.mkdir(exist_ok=True)
+    authority = Authority.create(directory, "compat authority", _DAYS)
+    stranger = Authority.create(other, "another authority", _DAYS)
+    (directory / "other-ca.pem").write_bytes((other / "ca.pem").read_bytes())
+    for name, issuer, hosts, days in (
+        ("broker", authority, HOSTS, _DAYS),
+        ("expired", authority, HOSTS, 0),
+        ("misnamed", authority, ("elsewhere.example.com",), _DAYS),
+        ("client", authority, (), _DAYS),
+        ("stranger", stranger, (), _DAYS),
+        ("expired-client", authority, (), 0),
+    ):
+        write_secret(directory / f"{name}.pem", issuer.issue(name, hosts, days))
+
+
+def _settings(directory: Path) -> dict[str, str]:
+    names = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **PROTOCOLS}
+    settings = {
+        "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in names.items()),
+        "sasl.enabled.mechanisms": ",".join(("PLAIN", *SCRAM, "OAUTHBEARER")),
+        "listener.name.unsecured.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(directory / "broker.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(directory / "ca.pem"),
+        "listener.name.mutual.ssl.client.auth": "required",
+        "delegation.token.secret.key": "secret",
+        **access_tokens.settings(),
+    }
+    for name in ("expired", "misnamed"):
+        settings[f"listener.name.{name}.ssl.keystore.location"] = str(directory / f"{name}.pem")
+    for listener in ("sasl", "sasl_ssl"):
+        start = f"listener.name.{listener}."
+        settings |= {
+            f"{start}plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_{USER}="{PASSWORD}";',
+            f"{start}oauthbearer.sasl.jaas.config": f"{access_tokens.MODULE} required;",
+            f"{start}oauthbearer.sasl.server.callback.handler.class": (
+                f"{_OAUTH}OAuthBearerValidatorCallbackHandler"
+            ),
+            **{
+                f"{start}{mechanism.lower()}.sasl.jaas.config": f"{SCRAM_MODULE} required;"
+                for mechanism in SCRAM
+            },
+        }
+    start = "listener.name.unsecured.oauthbearer.sasl."
+    settings |= {
+        f"{start}jaas.config": f"{access_tokens.MODULE} required;",
+        f"{start}server.callback.handler.class": _UNSECURED,
+    }
+    return settings
