@@ -17,10 +17,11 @@ one request. librdkafka sends one request for each partition, so with 5 000 part
 measure the time of 5 000 requests. Before a failure, the producer writes to all partitions several
 times, because the code of a new JVM is slow.
 
-Each trial uses a new cluster. With few partitions the first trial is repeated. The trials of both kinds of clusters alternate. A trial that does not
-end within its limit is a result: the table has the limit, and what was missing then. By default the
-files are in memory if there is `/dev/shm`, because a cluster has up to 90 000 of them, and some file
-systems need minutes to remove so many; `--directory` names another place.
+Each trial uses a new cluster. With few partitions the first trial is repeated. The trials of both
+kinds of clusters alternate. A trial that does not end within its limit is a result: the table has
+the limit, and what was missing then. By default the files are in memory if there is `/dev/shm`,
+because a cluster has up to 90 000 of them, and some file systems need minutes to remove so many;
+`--directory` names another place.
 """
 
 from __future__ import annotations
@@ -30,33 +31,33 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from compat.lab import java, maven
-from compat.lab.apache_kafka import JVM_OPTIONS, ApacheKafka
 from compat.lab.broker import BrokerFailed
-from compat.lab.cluster import APACHE, ODRADEK, ApacheMember, Cluster, Member, Node, OdradekMember
-from compat.lab.dialogue import Dialogue, DialogueError, Refused
-from compat.lab.odradek_node import OdradekNode
+from compat.lab.cluster import Cluster
+from compat.lab.dialogue import Dialogue
 from compat.lab.toolchain import Missing
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from bench.build import Build, add_mode, prepared
+from bench.build import prepared
+from bench.clusters import Trials, Value, in_turns, new_cluster
 from bench.environment import JAVA_SOURCES
-from bench.figures import OURS, THEIRS, Figure, Quantity
+from bench.figures import Quantity
 from bench.machine import facts
-from bench.results import conclude
+from bench.programs import CANNOT_RUN, add_common_options, run
 
 PARTITIONS = (1, 5000)
 CONTROLLER_PARTITIONS = 10_000
 AT_ONCE = 2000
 """The number of partitions in one request. Apache Kafka limits the number of records of a request."""
-CONTROLLERS = (101, 102, 103)
 BROKERS = (1, 2, 3)
+ROLES = {**dict.fromkeys((101, 102, 103), "controller"), **dict.fromkeys(BROKERS, "broker")}
 LEADER = 1
 TOPIC = "failover"
 SETTINGS = {"broker.heartbeat.interval.ms": "200"}
@@ -78,35 +79,6 @@ LEADER_KILLED = Quantity("leader killed, {} partitions", "s", limit=1.0)
 SHUTDOWN = Quantity("controlled shutdown, {} partitions", "s", limit=1.0)
 FAILED = Quantity("failed records, {} partitions", "records", most=0)
 CONTROLLER_KILLED = Quantity("controller killed, {} partitions", "s", limit=1.0)
-
-
-class MeasuredApacheMember(ApacheMember):
-    """A node with the JVM options of Apache Kafka's start script."""
-
-    jvm_options = JVM_OPTIONS
-
-
-@dataclass(frozen=True)
-class Value:
-    """What a trial has measured. `missing` is not empty if the trial did not end in time."""
-
-    quantity: Quantity
-    value: float
-    missing: str = ""
-
-
-def new_cluster(role: str, build: Build, path: Path) -> Cluster:
-    """Return a cluster that is not started."""
-    program = ODRADEK if role == OURS else APACHE
-    members = {
-        **{each: Member(program, "controller") for each in CONTROLLERS},
-        **{each: Member(program, "broker") for each in BROKERS},
-    }
-    kinds: dict[str, type[Node]] = {
-        ODRADEK: build.measured(OdradekMember),
-        APACHE: MeasuredApacheMember,
-    }
-    return Cluster(path, members, SETTINGS, kinds)
 
 
 def create(cluster: Cluster, partitions: int) -> None:
@@ -229,46 +201,11 @@ def controller_failure(client: Dialogue, cluster: Cluster, partitions: int) -> l
 Trial = Callable[[Dialogue, Cluster, int], list[Value]]
 
 
-class Experiment:
-    """The trials, the figures, and the trials that have failed."""
-
-    def __init__(self, build: Build, directory: Path, client: Dialogue) -> None:
-        self.figures: dict[str, Figure] = {}
-        self.described: dict[str, object] = {}
-        self.failures: list[str] = []
-        self._build = build
-        self._directory = directory
-        self._client = client
-
-    def run(self, label: str, role: str, trial: Trial, partitions: int) -> None:
-        """Run a trial in a new cluster. A trial that fails does not end the others."""
-        what = f"{label} {role:6} {trial.__name__} {partitions}"
-        started = time.monotonic()
-        prefix = "odradek-failover-"
-        with tempfile.TemporaryDirectory(prefix=prefix, dir=self._directory) as path:
-            cluster = new_cluster(role, self._build, Path(path))
-            self.described[role] = cluster.nodes[LEADER].described()
-            try:
-                cluster.start()
-                values = trial(self._client, cluster, partitions)
-            except (BrokerFailed, DialogueError, Refused, KafkaException, OSError) as reason:
-                self.failures.append(f"{role} {trial.__name__} {partitions}")
-                print(f"{what}: failed: {str(reason)[:1000]}", flush=True)
-                return
-            finally:
-                for node in cluster.nodes.values():
-                    node.kill()
-        seconds = time.monotonic() - started
-        for each in values:
-            quantity = _named(each.quantity, partitions)
-            figure = self.figures.setdefault(quantity.name, Figure("failover", quantity))
-            figure.add(role, each.value, each.missing)
-            text = f"{each.value:.3g} {quantity.unit} {each.missing}".rstrip()
-            print(f"{what}: {text} ({seconds:.0f} s in total)", flush=True)
-
-
-def _named(quantity: Quantity, partitions: int) -> Quantity:
-    return replace(quantity, name=quantity.name.format(partitions))
+def named(trial: Trial, client: Dialogue, partitions: int, cluster: Cluster) -> Iterator[Value]:
+    """Run a trial. The names of the values contain the number of partitions."""
+    for each in trial(client, cluster, partitions):
+        name = each.quantity.name.format(partitions)
+        yield each._replace(quantity=replace(each.quantity, name=name))
 
 
 @contextlib.contextmanager
@@ -297,56 +234,47 @@ def main() -> int:
         (controller_failure, options.controller_partitions),
     ]
     machine = facts()
+    results = Trials("failover", options.directory)
     try:
         build = prepared(options.mode)
         with (
-            tempfile.TemporaryDirectory(prefix="odradek-failover-", dir=options.directory) as path,
+            tempfile.TemporaryDirectory(prefix="odradek-failover-") as path,
             java_client(Path(path)) as client,
         ):
-            experiment = Experiment(build, Path(path), client)
             for number in range(options.rounds):
-                roles = (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS)
                 for trial, partitions in trials:
-                    for role in (OURS,) if options.alone else roles:
-                        label = f"{number + 1}/{options.rounds}"
-                        experiment.run(label, role, trial, partitions)
+                    for role in in_turns(number, alone=options.alone):
+                        results.run(
+                            f"{number + 1}/{options.rounds} {role:6} {trial.__name__} {partitions}",
+                            role,
+                            partial(new_cluster, role, build, roles=ROLES, settings=SETTINGS),
+                            partial(named, trial, client, partitions),
+                        )
     except Missing as reason:
         print(f"cannot run: {reason}", file=sys.stderr)
-        return 2
-    setup: Mapping[str, object] = {
-        "kind": "setup",
-        **experiment.described,
-        "rounds": options.rounds,
-        "producer": PRODUCER,
-        "client_jvm_options": list(CLIENT_JVM_OPTIONS),
-        "in_memory": options.directory == MEMORY,
-        "limit_seconds": LIMIT_SECONDS,
-        "failures": experiment.failures,
-    }
-    names = {OURS: OdradekNode.name, THEIRS: ApacheKafka.name}
+        return CANNOT_RUN
     is_full = (
         tuple(options.partitions) == PARTITIONS
         and options.controller_partitions == CONTROLLER_PARTITIONS
         and not options.alone
     )
-    code = conclude(
-        [*experiment.figures.values()],
-        names,
+    return results.conclude(
         machine,
-        setup,
+        options,
         is_trial=not is_full,
-        output=options.output,
+        facts_of_setup={
+            "producer": PRODUCER,
+            "client_jvm_options": list(CLIENT_JVM_OPTIONS),
+            "in_memory": options.directory == MEMORY,
+            "limit_seconds": LIMIT_SECONDS,
+        },
     )
-    for each in experiment.failures:
-        print(f"failed: {each}", file=sys.stderr)
-    return 2 if experiment.failures else code
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.failover", description=__doc__)
     parser.add_argument("--partitions", type=int, nargs="+", default=PARTITIONS)
     parser.add_argument("--controller-partitions", type=int, default=CONTROLLER_PARTITIONS)
-    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help="without Apache Kafka")
     parser.add_argument(
         "--directory",
@@ -354,10 +282,9 @@ def _parser() -> argparse.ArgumentParser:
         default=MEMORY if MEMORY.is_dir() else None,
         help="where the clusters have their files",
     )
-    add_mode(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
+    add_common_options(parser, rounds=2)
     return parser
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -19,33 +19,26 @@ than this timer. The quiet phase begins when the preparations no longer disturb 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 
 from compat.lab.broker import BrokerFailed
 from compat.lab.dialogue import Dialogue
-from compat.lab.toolchain import Missing
 
 from bench.bare_timer import timer_p99_ms
-from bench.build import add_mode
 from bench.environment import GIVES_WAY, LOAD_SECONDS_MAX, Contender, Environment
 from bench.figures import Figure, Quantity
-from bench.machine import facts
 from bench.measures.latency import PROPERTIES as TAIL_PROPERTIES
 from bench.measures.latency import RATE
 from bench.measures.latency import SIZE as TAIL_SIZE
 from bench.measures.producing import PROPERTIES as BULK_PROPERTIES
-from bench.results import conclude
-from bench.warm_up import warm_up
+from bench.programs import compare, parse_options, run
 
 LIMIT = 2.0
 """The maximum ratio of Odradek's p99 in the second phase to the p99 in the quiet phase."""
@@ -249,36 +242,10 @@ def measure(environment: Environment) -> list[Figure]:
 
 
 def main() -> int:
-    """Run the experiment, and return the exit code.
-
-    The code is 0 if the limit is kept, 1 if the limit is missed, and 2 if a broker cannot run.
-    """
-    parser = argparse.ArgumentParser(prog="python -m bench.isolation", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="measured rounds (default: 5)")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work; to try it out")
-    add_mode(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
-    options = parser.parse_args()
-    machine = facts()
-    try:
-        with Environment(
-            ours="odradek",
-            rounds=options.rounds,
-            quick=options.quick,
-            settings=SETTINGS,
-            before_client=(),
-            mode=options.mode,
-        ) as environment:
-            setup = environment.described()
-            warm_up(environment)
-            figures = measure(environment)
-    except (BrokerFailed, Missing) as reason:
-        print(f"cannot run: {reason}", file=sys.stderr)
-        return 2
-    return conclude(
-        figures, environment.names, machine, setup, is_trial=options.quick, output=options.output
-    )
+    """Run the experiment, and return the exit code (`programs`)."""
+    options = parse_options("isolation", __doc__, rounds=5)
+    return compare(measure, options, settings=SETTINGS, before_client=())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

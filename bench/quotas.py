@@ -15,7 +15,6 @@ The clients are processes with librdkafka, at the lowest priority: they represen
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
@@ -23,19 +22,12 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from compat.lab.broker import BrokerFailed
-from compat.lab.toolchain import Missing
-
-from bench.build import add_mode
 from bench.environment import Contender, Environment
 from bench.figures import Figure, Quantity
 from bench.isolation import tail
-from bench.machine import facts
-from bench.results import conclude
-from bench.warm_up import warm_up
+from bench.programs import compare, parse_options, run
 from odradek.client.admin.quotas import alter_quotas
 from odradek.client.cluster import Cluster
 
@@ -265,33 +257,10 @@ def measure(environment: Environment) -> list[Figure]:
 
 
 def main() -> int:
-    """Run the experiment, and return the exit code.
-
-    The code is 0 if the limits are kept, 1 if a limit is missed, and 2 if a broker cannot run.
-    """
-    parser = argparse.ArgumentParser(prog="python -m bench.quotas", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="measured rounds (default: 3)")
-    parser.add_argument(
-        "--quick", action="store_true", help="12 s instead of a minute; to try it out"
-    )
-    add_mode(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
-    options = parser.parse_args()
-    machine = facts()
-    try:
-        with Environment(
-            ours="odradek", rounds=options.rounds, quick=options.quick, mode=options.mode
-        ) as environment:
-            setup = environment.described()
-            warm_up(environment)
-            figures = measure(environment)
-    except (BrokerFailed, Missing) as reason:
-        print(f"cannot run: {reason}", file=sys.stderr)
-        return 2
-    return conclude(
-        figures, environment.names, machine, setup, is_trial=options.quick, output=options.output
-    )
+    """Run the experiment, and return the exit code (`programs`)."""
+    options = parse_options("quotas", __doc__, rounds=3, quick="12 s instead of a minute")
+    return compare(measure, options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

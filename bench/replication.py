@@ -17,22 +17,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import time
-from pathlib import Path
+from functools import partial
 
-from compat.lab.apache_kafka import JVM_OPTIONS, ApacheKafka
 from compat.lab.broker import BrokerFailed
-from compat.lab.cluster import APACHE, ODRADEK, ApacheMember, Cluster, Member, Node, OdradekMember
-from compat.lab.odradek_node import OdradekNode
+from compat.lab.cluster import BOTH_ROLES, Cluster
 from compat.lab.toolchain import Missing
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from bench.build import Build, add_mode, prepared
-from bench.figures import OURS, THEIRS, Figure, Quantity, Sample
+from bench.build import prepared
+from bench.clusters import Trials, Value, in_turns, new_cluster
+from bench.figures import Quantity
 from bench.machine import facts
-from bench.results import conclude
+from bench.programs import CANNOT_RUN, add_common_options, run
 
 NODES = (1, 2, 3)
 TOPIC = "replication"
@@ -47,23 +45,6 @@ CPU = Quantity("CPU of all nodes", "s/GB", limit=0.6)
 RATE_OF_LOAD = Quantity("rate of load", "MB/s", higher_is_better=True, primary=False)
 P50 = Quantity("p50 of acks", "ms", primary=False)
 P99 = Quantity("p99 of acks", "ms", limit=1.0)
-QUANTITIES = (CPU, RATE_OF_LOAD, P50, P99)
-
-
-class MeasuredApacheMember(ApacheMember):
-    """A node with the JVM options of Apache Kafka's start script."""
-
-    jvm_options = JVM_OPTIONS
-
-
-def new_cluster(role: str, build: Build, path: Path) -> Cluster:
-    """Return a cluster that is not started."""
-    program = ODRADEK if role == OURS else APACHE
-    kinds: dict[str, type[Node]] = {
-        ODRADEK: build.measured(OdradekMember),
-        APACHE: MeasuredApacheMember,
-    }
-    return Cluster(path, {each: Member(program) for each in NODES}, {}, kinds)
 
 
 class Load:
@@ -134,7 +115,9 @@ class Load:
         self._failed += error is not None
 
 
-def trial(cluster: Cluster, megabytes: int, warm_up_megabytes: int, seconds: float) -> Sample:
+def measure(
+    cluster: Cluster, megabytes: int, warm_up_megabytes: int, seconds: float
+) -> list[Value]:
     """Measure a running cluster."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     replicas = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
@@ -149,57 +132,39 @@ def trial(cluster: Cluster, megabytes: int, warm_up_megabytes: int, seconds: flo
     single = Load(cluster, linger_ms=0)
     single.acknowledgements_ms(RATE, 2.0)
     times = single.acknowledgements_ms(RATE, seconds)
-    return {
-        CPU.name: cpu / megabytes * 1000,
-        RATE_OF_LOAD.name: megabytes / duration,
-        P50.name: times[len(times) // 2],
-        P99.name: times[len(times) * 99 // 100],
-    }
+    return [
+        Value(CPU, cpu / megabytes * 1000),
+        Value(RATE_OF_LOAD, megabytes / duration),
+        Value(P50, times[len(times) // 2]),
+        Value(P99, times[len(times) * 99 // 100]),
+    ]
 
 
 def main() -> int:
     """Run all trials, and store the result. Return the exit code: 2 if a trial has failed."""
     options = _parser().parse_args()
-    figures = {each.name: Figure("replication", each) for each in QUANTITIES}
     machine = facts()
+    trials = Trials("replication")
     try:
         build = prepared(options.mode)
-        described: dict[str, object] = {}
-        failures: list[str] = []
         for number in range(options.rounds):
-            roles = (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS)
-            for role in (OURS,) if options.alone else roles:
-                with tempfile.TemporaryDirectory(prefix="odradek-replication-") as path:
-                    cluster = new_cluster(role, build, Path(path))
-                    described[role] = cluster.nodes[1].described()
-                    try:
-                        cluster.start()
-                        sample = trial(cluster, options.megabytes, options.warm_up, options.seconds)
-                    except (BrokerFailed, KafkaException, OSError) as reason:
-                        failures.append(f"round {number + 1}, {role}")
-                        print(f"{failures[-1]} failed: {str(reason)[:1000]}", flush=True)
-                        continue
-                    finally:
-                        for node in cluster.nodes.values():
-                            node.kill()
-                print(f"{number + 1}/{options.rounds} {role:8} {sample}", flush=True)
-                for name, value in sample.items():
-                    figures[name].add(role, value)
+            for role in in_turns(number, alone=options.alone):
+                trials.run(
+                    f"{number + 1}/{options.rounds} {role:6}",
+                    role,
+                    partial(new_cluster, role, build, roles=dict.fromkeys(NODES, BOTH_ROLES)),
+                    partial(
+                        measure,
+                        megabytes=options.megabytes,
+                        warm_up_megabytes=options.warm_up,
+                        seconds=options.seconds,
+                    ),
+                )
     except Missing as reason:
         print(f"cannot run: {reason}", file=sys.stderr)
-        return 2
-    setup = {
-        "kind": "setup",
-        **described,
-        "rounds": options.rounds,
-        "failures": failures,
-    }
-    names = {OURS: OdradekNode.name, THEIRS: ApacheKafka.name}
+        return CANNOT_RUN
     is_trial = options.megabytes != MEGABYTES or options.alone
-    code = conclude(
-        [*figures.values()], names, machine, setup, is_trial=is_trial, output=options.output
-    )
-    return 2 if failures else code
+    return trials.conclude(machine, options, is_trial=is_trial)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -207,12 +172,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--megabytes", type=int, default=MEGABYTES, help="measured load")
     parser.add_argument("--warm-up", type=int, default=WARM_UP_MEGABYTES, help="in megabytes")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of measured acks")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--alone", action="store_true", help="without Apache Kafka")
-    add_mode(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
+    add_common_options(parser, rounds=3)
     return parser
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -20,27 +20,23 @@ import argparse
 import socket
 import struct
 import sys
-import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 
-from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import BrokerFailed
-from compat.lab.cluster import APACHE, ODRADEK, Cluster, Member, Node, OdradekMember
-from compat.lab.odradek_node import OdradekNode
+from compat.lab.cluster import BOTH_ROLES, Cluster
 from compat.lab.toolchain import Missing
 from compat.lab.wire_client import decode_response, request_frame
-from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from bench.build import Build, add_mode, prepared
-from bench.figures import OURS, THEIRS, Figure, Quantity
+from bench.build import prepared
+from bench.clusters import Trials, Value, new_cluster
+from bench.figures import OURS, THEIRS, Quantity
 from bench.machine import facts
 from bench.payloads import UNIFORM, draw_values
-from bench.replication import MeasuredApacheMember
-from bench.results import conclude
+from bench.programs import CANNOT_RUN, add_common_options, run
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.compression import Codec
 from odradek.wire.generated.produce_request import (
@@ -66,21 +62,9 @@ PER_CPU = {
     each: Quantity(f"records of {each} for a second of CPU", "1/s", None, True)
     for each in (ONE, TWO)
 }
-QUANTITIES = (*RATE.values(), *PER_CPU.values())
+ROLES = {ONE: {1: BOTH_ROLES}, TWO: {1: BOTH_ROLES, 2: "broker"}}
+"""The roles of the nodes. With two shards, the first one is the only controller."""
 TRIALS = ((OURS, ONE), (OURS, TWO), (THEIRS, ONE))
-
-
-def new_cluster(role: str, nodes: str, build: Build, path: Path) -> Cluster:
-    """Return a node, or two nodes with the controller on the first, which are not started."""
-    program = ODRADEK if role == OURS else APACHE
-    members = {1: Member(program)}
-    if nodes == TWO:
-        members[2] = Member(program, roles="broker")
-    kinds: dict[str, type[Node]] = {
-        ODRADEK: build.measured(OdradekMember),
-        APACHE: MeasuredApacheMember,
-    }
-    return Cluster(path, members, {}, kinds)
 
 
 def send_requests(port: int, partition: int, seconds: float) -> int:
@@ -118,7 +102,7 @@ def send_requests(port: int, partition: int, seconds: float) -> int:
     return served
 
 
-def trial(cluster: Cluster, seconds: float) -> tuple[float, float]:
+def measure(cluster: Cluster, nodes: str, seconds: float) -> list[Value]:
     """Return the records per second, and per second of the nodes' CPU time."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     leaders = [1 + index % len(cluster.nodes) for index in range(PARTITIONS)]
@@ -143,56 +127,36 @@ def trial(cluster: Cluster, seconds: float) -> tuple[float, float]:
         before = sum(node.cpu_seconds() for node in cluster.brokers)
         served = load(seconds)
         spent = sum(node.cpu_seconds() for node in cluster.brokers) - before
-    return served / seconds, served / spent
+    return [Value(RATE[nodes], served / seconds), Value(PER_CPU[nodes], served / spent)]
 
 
 def main() -> int:
     """Run all trials, and store the result. Return the exit code: 2 if a trial has failed."""
     options = _parser().parse_args()
-    figures = {each.name: Figure("shards", each) for each in QUANTITIES}
     machine = facts()
+    trials = Trials("shards")
     try:
         build = prepared(options.mode)
-        described: dict[str, object] = {}
-        failures: list[str] = []
         for number in range(options.rounds):
             for role, nodes in TRIALS if number % 2 == 0 else TRIALS[::-1]:
-                with tempfile.TemporaryDirectory(prefix="odradek-shards-") as path:
-                    cluster = new_cluster(role, nodes, build, Path(path))
-                    described[role] = cluster.nodes[1].described()
-                    try:
-                        cluster.start()
-                        rate, per_cpu = trial(cluster, options.seconds)
-                    except (BrokerFailed, KafkaException, OSError) as reason:
-                        failures.append(f"round {number + 1}, {role}, {nodes}")
-                        print(f"{failures[-1]} failed: {str(reason)[:1000]}", flush=True)
-                        continue
-                    finally:
-                        for node in cluster.nodes.values():
-                            node.kill()
-                print(f"{number + 1}/{options.rounds} {role:8} {nodes}: {rate:.0f} {per_cpu:.0f}")
-                figures[RATE[nodes].name].add(role, rate)
-                figures[PER_CPU[nodes].name].add(role, per_cpu)
+                trials.run(
+                    f"{number + 1}/{options.rounds} {role:6} {nodes}",
+                    role,
+                    partial(new_cluster, role, build, roles=ROLES[nodes]),
+                    partial(measure, nodes=nodes, seconds=options.seconds),
+                )
     except Missing as reason:
         print(f"cannot run: {reason}", file=sys.stderr)
-        return 2
-    setup = {"kind": "setup", **described, "rounds": options.rounds, "failures": failures}
-    names = {OURS: OdradekNode.name, THEIRS: ApacheKafka.name}
-    is_trial = options.seconds != SECONDS
-    code = conclude(
-        [*figures.values()], names, machine, setup, is_trial=is_trial, output=options.output
-    )
-    return 2 if failures else code
+        return CANNOT_RUN
+    return trials.conclude(machine, options, is_trial=options.seconds != SECONDS)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.shards", description=__doc__)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of measured load")
-    parser.add_argument("--rounds", type=int, default=3)
-    add_mode(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
+    add_common_options(parser, rounds=3)
     return parser
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -11,24 +11,16 @@ The result says whether the kernel could encrypt (KTLS). Odradek does not use th
 
 from __future__ import annotations
 
-import argparse
 import socket
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from compat.lab.broker import BrokerFailed
-from compat.lab.toolchain import Missing
-
-from bench.build import add_mode
 from bench.environment import Contender, CpuMeter, Environment
 from bench.figures import Figure, Quantity
-from bench.machine import facts
 from bench.measures.consume import PROPERTIES as CONSUMER_PROPERTIES
 from bench.measures.producing import PROPERTIES as PRODUCER_PROPERTIES
-from bench.results import conclude
-from bench.warm_up import warm_up
+from bench.programs import compare, parse_options, run
 from odradek.cli.certificates import Authority
 
 LISTENER = "SSL"
@@ -153,34 +145,18 @@ def measure(environment: Environment, security: Mapping[str, str]) -> list[Figur
 
 
 def main() -> int:
-    """Run the experiment, and return the exit code.
-
-    The code is 0 if the limits are kept, 1 if a limit is missed, and 2 if a broker cannot run.
-    """
-    parser = argparse.ArgumentParser(prog="python -m bench.tls", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="measured rounds (default: 5)")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work; to try it out")
-    add_mode(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
-    options = parser.parse_args()
-    machine = facts()
+    """Run the experiment, and return the exit code (`programs`)."""
+    options = parse_options("tls", __doc__, rounds=5)
     with tempfile.TemporaryDirectory(prefix="odradek-bench-tls-") as directory:
         of_brokers, of_client = key_settings(Path(directory))
-        try:
-            with Environment(
-                ours="odradek", rounds=options.rounds, quick=options.quick, mode=options.mode,
-                settings=of_brokers, listeners=(LISTENER,),
-            ) as environment:  # fmt: skip
-                setup = {**environment.described(), "kernel_encrypts": kernel_encrypts()}
-                warm_up(environment)
-                figures = measure(environment, of_client)
-        except (BrokerFailed, Missing) as reason:
-            print(f"cannot run: {reason}", file=sys.stderr)
-            return 2
-    return conclude(
-        figures, environment.names, machine, setup, is_trial=options.quick, output=options.output
-    )
+        return compare(
+            lambda environment: measure(environment, of_client),
+            options,
+            {"kernel_encrypts": kernel_encrypts()},
+            settings=of_brokers,
+            listeners=(LISTENER,),
+        )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)
