@@ -16,10 +16,12 @@ from odradek.cli.shards import shard_settings
 from odradek.cli.supervisor import PAUSE_SECONDS, PAUSE_SECONDS_MAX, STEADY_SECONDS, Backoff
 from odradek.config.load import load
 
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
-def shards(count, **settings):
+
+def shards(count, voters=None, **settings):
     given = {name.replace("_", "."): value for name, value in settings.items()}
-    return shard_settings(count, given, load(given, {}, "/data").config)
+    return shard_settings(count, given, load(given, {}, "/data").config, voters or {})
 
 
 def test_the_settings_of_shards():
@@ -55,9 +57,42 @@ def test_settings_that_are_kept():
     assert (last["broker.rack"], last["offsets.topic.replication.factor"]) == ("r", "1")
 
 
+def test_shards_on_several_machines():
+    """The voters of this machine are controllers. The other machine has the voter 30."""
+    voters = {10: ("a", 9500), 11: ("a", 9501), 30: ("b", 9500)}
+    made = shards(3, voters, node_id="10")
+    assert [made[each]["process.roles"] for each in (10, 11, 12)] == [
+        "broker,controller",
+        "broker,controller",
+        "broker",
+    ]
+    assert made[11]["listeners"] == "PLAINTEXT://:9093,CONTROLLER://a:9501"
+    assert made[12]["listeners"] == "PLAINTEXT://:9094"
+    for each in made.values():
+        assert each["controller.quorum.voters"] == "10@a:9500,11@a:9501,30@b:9500"
+        assert each["offsets.topic.replication.factor"] == "3"
+        load(each, {})
+
+
+def test_the_cluster_id_of_several_machines(tmp_path):
+    words = ["serve", "--shards", 2, "--data", tmp_path]
+    words += ["--override", "controller.quorum.voters=1@a:9192,11@b:9192"]
+    outcome = invoke(*words)
+    assert outcome.code == 2
+    assert "need the same --cluster-id on each of them, for example --cluster-id" in outcome.err
+    for each in (1, 2):
+        words_of_one = ["--data", tmp_path / str(each), "--node-id", each, "-t", CLUSTER_ID]
+        assert invoke("format", *words_of_one).code == 0
+    outcome = invoke(*words, "--cluster-id", "x" * 22)
+    assert f"has data of the cluster {CLUSTER_ID}" in outcome.err
+    outcome = invoke("serve", "--data", tmp_path / "other", "--cluster-id", CLUSTER_ID)
+    assert "--cluster-id needs --shards" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
+        (["--override", "controller.quorum.voters=1:a"], "id@host:port"),
         (["--port", 0], "--shards needs fixed ports"),
         (["--override", "process.roles=broker"], "--shards sets process.roles itself"),
         (["--shards", 0], "0 is not in the range"),
@@ -99,6 +134,49 @@ def test_pauses_before_a_process_is_started_again():
     assert pauses[-1] == PAUSE_SECONDS_MAX
     backoff.on_start(now)
     assert backoff.pause(now + STEADY_SECONDS) == 0.0
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(180)
+def test_two_machines(tmp_path):
+    """Each command runs the shards of one machine. Two of the three voters run there."""
+    base = free_base()
+    voters = ",".join(
+        f"{each}@127.0.0.1:{port}"
+        for each, port in ((1, base + 100), (2, base + 101), (11, base + 102))
+    )
+    common = [sys.executable, "-m", "odradek", "serve", "--host", "127.0.0.1"]
+    common += ["--override", f"controller.quorum.voters={voters}", "--cluster-id", CLUSTER_ID]
+    machines = []
+    try:
+        for node_id, count, port in ((1, 2, base), (11, 1, base + 2)):
+            words = [
+                "--shards",
+                str(count),
+                "--port",
+                str(port),
+                "--data",
+                str(tmp_path / str(node_id)),
+            ]
+            words += ["--override", f"node.id={node_id}", "--override", f"broker.rack={node_id}"]
+            machines.append(subprocess.Popen([*common, *words], stderr=subprocess.PIPE, text=True))
+        until(lambda: brokers(base) == brokers(base + 2) == [1, 2, 11])
+        created = invoke(
+            "topic", "create", "orders", "--replication-factor", 2, bootstrap=f"127.0.0.1:{base}"
+        )
+        assert created.code == 0, created.err
+        assert invoke("produce", "orders", "hello", bootstrap=f"127.0.0.1:{base + 2}").code == 0
+        machines[1].terminate()
+        assert machines[1].wait(60) == 0
+        until(lambda: brokers(base) == [1, 2])
+        assert invoke("consume", "orders", bootstrap=f"127.0.0.1:{base}").out == "hello\n"
+    finally:
+        for each in machines:
+            each.terminate()
+        codes = [each.wait(60) for each in machines]
+        for each in machines:
+            each.stderr.close()
+    assert codes == [0, 0]
 
 
 @pytest.mark.cluster

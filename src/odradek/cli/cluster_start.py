@@ -102,10 +102,13 @@ def _create(directory: Path, nodes: int, port: int) -> list[NodeProcess]:
     ]
 
 
-def prepare(directory: Path, settings: Mapping[int, Mapping[str, str]]) -> None:
+def prepare(
+    directory: Path, settings: Mapping[int, Mapping[str, str]], cluster_id: str | None = None
+) -> None:
     """Write the configuration files of nodes, and format those directories that are not formatted.
 
-    `settings` has the settings of each node by its id.
+    `settings` has the settings of each node by its id. If `cluster_id` is None, it is that of the
+    formatted directories, or random.
 
     Raises:
         ClickException: a directory belongs to another cluster or node.
@@ -126,7 +129,10 @@ def prepare(directory: Path, settings: Mapping[int, Mapping[str, str]]) -> None:
         ids = {each.cluster_id for each in known.values() if each is not None}
         if len(ids) > 1:
             raise FormatError(f"{directory} has data of several clusters: {', '.join(sorted(ids))}")
-        cluster_id = ids.pop() if ids else uuids.to_text(uuids.make(system_random_bytes(16)))
+        if cluster_id is not None and not ids <= {cluster_id}:
+            raise FormatError(f"{directory} has data of the cluster {', '.join(ids)}")
+        if cluster_id is None:
+            cluster_id = ids.pop() if ids else uuids.to_text(uuids.make(system_random_bytes(16)))
         for node_id, each in settings.items():
             home = directory / str(node_id)
             home.mkdir(parents=True, exist_ok=True)

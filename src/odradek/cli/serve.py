@@ -89,6 +89,11 @@ Examples:
     metavar="N",
     help="Run N nodes of one cluster, each in a process, to use more cores.",
 )
+@click.option(
+    "--cluster-id",
+    metavar="ID",
+    help="The cluster id of new shards: the same on each machine.  [default: random]",
+)
 def serve(
     port: int | None,
     host: str | None,
@@ -99,6 +104,7 @@ def serve(
     log_level: str | None,
     metrics_port: int | None,
     shards: int | None,
+    cluster_id: str | None,
 ) -> int:
     """Run a node: a broker for Kafka clients, a controller, or both (process.roles).
 
@@ -124,7 +130,12 @@ def serve(
     if shards is not None:
         from odradek.cli.shards import run_shards
 
-        return run_shards(shards, settings, given)
+        return run_shards(shards, settings, given, cluster_id)
+    if cluster_id is not None:
+        raise click.UsageError(
+            "--cluster-id needs --shards. To choose the id of a single node's cluster, run "
+            "`odradek format` first."
+        )
     return _run(settings, given)
 
 

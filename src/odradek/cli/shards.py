@@ -9,8 +9,13 @@ settings of the command line and of the configuration file. These settings diffe
     log.dirs                a directory with the node's id, in each configured directory
     odradek.metrics.port    the configured port, and the following ones
 
-The first shard is the only controller, so that the number of shards can grow. If the settings have
-no `broker.rack`, it is the name of the machine. The module `supervisor` runs the processes. Their
+Without `controller.quorum.voters`, the first shard is the only controller, so that the number of
+shards can grow. Shards of one cluster can run on several machines. Then the command has the same
+voters and the same cluster id on each machine, and other node ids. The shards that are voters are
+controllers.
+
+If the settings have no `broker.rack`, it is the name of the machine, so replicas are spread over
+the machines. The module `supervisor` runs the processes. Their
 configuration files are in `DIR/shards/ID/server.properties`, where DIR is the first log directory.
 They are written at each start.
 """
@@ -29,20 +34,31 @@ from odradek.cli.node_options import load_node
 from odradek.cli.output import note, styled, warn
 from odradek.cli.supervisor import NodeProcess, Supervisor
 from odradek.config.broker_config import BrokerConfig
+from odradek.config.checks import ConfigurationError
+from odradek.config.checks import voters as parse_voters
 from odradek.config.listeners import with_address
 from odradek.config.load import FRIENDLY_DEFAULTS, When
+from odradek.env.randomness import system_random_bytes
 from odradek.log.names import META_PROPERTIES
+from odradek.model import uuids
 
 LISTENER = "CONTROLLER"
 LOOPBACK = "127.0.0.1"
 CONTROLLER_PORT_AFTER = 100
 """The controller's port of a shard is its port for clients plus this number."""
-QUORUM = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
-OWN = ("controller.listener.names", "process.roles", *QUORUM)
+VOTERS = "controller.quorum.voters"
+OWN = ("controller.listener.names", "process.roles", "controller.quorum.bootstrap.servers")
 
 
-def run_shards(count: int, file: Mapping[str, str] | None, overrides: Mapping[str, str]) -> int:
+def run_shards(
+    count: int,
+    file: Mapping[str, str] | None,
+    overrides: Mapping[str, str],
+    cluster_id: str | None = None,
+) -> int:
     """Run the shards until a signal comes. Return the exit code.
+
+    `cluster_id` is the id of a new cluster. By default it is random.
 
     Raises:
         UsageError: the configuration does not fit shards.
@@ -52,23 +68,54 @@ def run_shards(count: int, file: Mapping[str, str] | None, overrides: Mapping[st
     given = [name for name in OWN if name in settings]
     if given:
         raise click.UsageError(
-            f"--shards sets {given[0]} itself: remove it. Shards on several machines are not "
-            "supported: run a node for each core with its own configuration instead."
+            f"--shards sets {given[0]} itself: remove it. For shards on several machines, set "
+            f"{VOTERS} and --cluster-id."
         )
-    loaded = load_node(file, overrides)
+    voters = _voters(settings.get(VOTERS))
+    loaded = load_node(_without_voters(file), _without_voters(overrides) or {})
     for text in loaded.warnings:
         warn(text)
     config = loaded.config
-    shards = shard_settings(count, settings, config)
+    shards = shard_settings(count, settings, config, voters)
+    if cluster_id is None and not set(voters) <= set(shards):
+        raise click.UsageError(
+            f"shards on several machines need the same --cluster-id on each of them, for example "
+            f"--cluster-id {uuids.to_text(uuids.make(system_random_bytes(16)))}"
+        )
     home = Path(config.log_dirs[0]).absolute() / "shards"
     _check_directories(config, home, list(shards))
-    prepare(home, shards)
+    prepare(home, shards, cluster_id)
     first = config.broker_listeners[0]
     processes = [
-        NodeProcess(each, home / str(each), (first.host or LOOPBACK, first.port + index), not index)
+        NodeProcess(
+            each,
+            home / str(each),
+            (first.host or LOOPBACK, first.port + index),
+            "controller" in shards[each]["process.roles"],
+        )
         for index, each in enumerate(shards)
     ]
     return Supervisor(processes, lambda: _greet(processes)).run()
+
+
+def _voters(text: str | None) -> dict[int, tuple[str, int]]:
+    """Return host and port of the configured voters by id.
+
+    Raises:
+        UsageError: the setting is invalid.
+    """
+    entries = tuple(filter(None, map(str.strip, (text or "").split(","))))
+    try:
+        return parse_voters(VOTERS, entries)
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _without_voters(settings: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Return the settings of a node that is its own controller; None for None."""
+    if settings is None:
+        return None
+    return {name: each for name, each in settings.items() if name != VOTERS}
 
 
 def _without_file() -> dict[str, str]:
@@ -98,36 +145,41 @@ def _check_directories(config: BrokerConfig, home: Path, ids: list[int]) -> None
 
 
 def shard_settings(
-    count: int, settings: Mapping[str, str], config: BrokerConfig
+    count: int,
+    settings: Mapping[str, str],
+    config: BrokerConfig,
+    voters: Mapping[int, tuple[str, int]],
 ) -> dict[int, dict[str, str]]:
     """Return the settings of each shard by its node id. `config` has the values of `settings`.
+
+    `voters` are the configured voters. If there are none, the first shard is the only voter.
 
     Raises:
         UsageError: a port is 0, or the ports of the shards overlap.
     """
     listeners = config.broker_listeners
     _check_ports(count, [each.port for each in listeners])
-    controller_port = listeners[0].port + CONTROLLER_PORT_AFTER
+    voters = voters or {config.node_id: (LOOPBACK, listeners[0].port + CONTROLLER_PORT_AFTER)}
     made = {}
     for index in range(count):
         node_id = config.node_id + index
         own = {
-            **internal_replication(count),
+            **internal_replication(max(count, len(voters))),
             "broker.rack": platform.node() or "localhost",
             **settings,
             "node.id": str(node_id),
             "log.dirs": ",".join(f"{path}/{node_id}" for path in _absolute(config.log_dirs)),
             "controller.listener.names": LISTENER,
-            "controller.quorum.voters": f"{config.node_id}@{LOOPBACK}:{controller_port}",
-            "process.roles": "broker" if index else "broker,controller",
+            VOTERS: ",".join(f"{each}@{host}:{port}" for each, (host, port) in voters.items()),
+            "process.roles": "broker,controller" if node_id in voters else "broker",
         }
         if "metadata.log.dir" in settings:
             own["metadata.log.dir"] = f"{Path(config.metadata_log_dir).absolute()}/{node_id}"
         text = settings.get("listeners") or f"{listeners[0].name}://:{listeners[0].port}"
         for each in listeners:
             text = with_address(text, each.name, None, each.port + index)
-        if not index:
-            text += f",{LISTENER}://{LOOPBACK}:{controller_port}"
+        if node_id in voters:
+            text += ",{}://{}:{}".format(LISTENER, *voters[node_id])
         own["listeners"] = text
         advertised = settings.get("advertised.listeners")
         if advertised is not None:
