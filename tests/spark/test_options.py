@@ -19,6 +19,7 @@ from odradek.spark.offsets import (
 )
 from odradek.spark.options import (
     Layout,
+    ReadFrom,
     Subscription,
     layout,
     read_options,
@@ -45,6 +46,22 @@ def test_defaults_are_those_of_sparks_connector():
     assert not batch.layout.headers
     assert not batch.read_committed
     assert batch.connection.bootstrap_servers == "localhost:9092"
+
+
+def test_segments_are_read_if_log_directories_are_given():
+    assert read().read_from is ReadFrom.BROKER
+    given = read(logDirs="/var/log/a, /b/")
+    assert (given.read_from, given.log_directories) == (ReadFrom.AUTO, ("/var/log/a", "/b"))
+    assert read(logDirs="/a", readFrom="segments").read_from is ReadFrom.SEGMENTS
+    for options, message in (
+        ({"readFrom": "segments"}, "readFrom=segments needs logDirs"),
+        ({"readFrom": "broker", "logDirs": "/a"}, "has no effect with readFrom=broker"),
+        ({"readFrom": "segment", "logDirs": "/a"}, "Did you mean segments?"),
+        ({"logDirs": "data/log"}, "logDirs must be absolute paths; data/log is not"),
+        ({"logDir": "/a"}, "Did you mean logDirs?"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read(**options)
 
 
 def test_names_may_be_short_and_of_any_case():

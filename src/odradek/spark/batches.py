@@ -1,16 +1,17 @@
-"""Selects the batches of a fetch response that a reader needs.
+"""Selects the batches of a fetch response, or of a piece of a segment file, that a reader needs.
 
-A fetch response has record batches. The last batch may be incomplete, and the first batch may begin
-before the requested offset. `scan` reads all headers into a numpy array. `scan` raises an error for
-a corrupt batch, and omits empty batches, control batches, aborted batches and batches outside the
-requested range. The decompressed records of all other batches form one payload. `positions` finds
-the records in the payload.
+Both have record batches. The last batch may be incomplete, and the first batch may begin before the
+requested offset. `scan` reads all headers up to the requested end into a numpy array. `scan` raises
+an error for a corrupt batch, and omits empty batches, control batches, aborted batches and batches
+outside the requested range. The decompressed records of all other batches form one payload.
+`positions` finds the records in the payload.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from struct import Struct
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +21,10 @@ from odradek.records.batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     HEADER_SIZE,
-    LENGTH_POSITION,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
     MAGIC,
-    MAGIC_POSITION,
     RECORD_SIZE_MIN,
-    SIZE,
     TRANSACTIONAL_FLAG,
     RecordBatch,
 )
@@ -58,6 +56,8 @@ HEADER = np.dtype(
     ]
 )
 """A batch's header as a numpy type; `odradek.records.batch` describes the fields."""
+STEP = Struct(">qi4xb6xi")
+"""The fields of a header that lead to the next one: base offset, length, magic, and last delta."""
 PAYLOAD_SIZE_MAX = 2**31 - 1
 """The maximum size of a payload in bytes, because Arrow's offsets have 32 bits."""
 
@@ -89,6 +89,20 @@ class Scan(NamedTuple):
     sections: Sections
     next_offset: int
     """The offset to fetch next. Earlier records are in the payload, or are not needed."""
+    headers: Headers
+    """The headers of all complete batches that begin before the end, selected or not."""
+    size: int
+    """The position after these batches."""
+
+
+class Aborted(Protocol):
+    """Decides which batches belong to aborted transactions."""
+
+    def leave_out(self, batch: RecordBatch) -> bool:
+        """Return whether a transactional batch, or a control batch, was aborted.
+
+        It is called for all these batches, in log order.
+        """
 
 
 class AbortedTransactions:
@@ -123,7 +137,7 @@ def scan(
     buffer: Buffer,
     start_offset: int,
     end_offset: int,
-    aborted: AbortedTransactions | None = None,
+    aborted: Aborted | None = None,
 ) -> Scan:
     """Select the batches of `buffer` with records in `start_offset <= offset < end_offset`.
 
@@ -134,9 +148,7 @@ def scan(
         RecordsError: the records cannot be decompressed.
     """
     view = memoryview(buffer)
-    start, headers = _headers(view)
-    needed = headers["base_offset"] < end_offset
-    start, headers = start[needed], headers[needed]
+    start, headers, has_reached_end = _headers(view, end_offset)
     end = start + headers["length"] + LOG_OVERHEAD
     _check(view, start, end, headers)
     last_offset = headers["base_offset"] + headers["last_offset_delta"]
@@ -147,31 +159,42 @@ def scan(
         for i in np.flatnonzero(attributes & TRANSACTIONAL_FLAG).tolist():
             wanted[i] &= not aborted.leave_out(RecordBatch(view[start[i] : end[i]]))
     next_offset = max(start_offset, int(last_offset.max(initial=-1)) + 1)
-    if not needed.all():  # The next batch is after the end, so no records are left before the end.
+    if has_reached_end:  # No records are left before the end.
         next_offset = max(next_offset, end_offset)
     payload, sections = _sections(view, start[wanted], end[wanted], headers[wanted])
-    return Scan(payload, sections, next_offset)
+    size = int(end[-1]) if len(end) else 0
+    return Scan(payload, sections, next_offset, headers, size)
 
 
-def _headers(view: memoryview) -> tuple[Integers, Headers]:
-    """Return the positions of the complete batches, and their headers."""
+def _headers(view: memoryview, end_offset: int) -> tuple[Integers, Headers, bool]:
+    """Return the positions of the complete batches that begin before an offset, and their headers.
+
+    Also return whether the last one of them ends there, or the next one begins after it. What
+    follows is not looked at: in a segment file, it may be incomplete.
+    """
     starts = []
     position, size = 0, len(view)
+    has_reached_end = False
     while position + HEADER_SIZE <= size:
-        length = SIZE.unpack_from(view, position + LENGTH_POSITION)[0]
+        base_offset, length, magic, last_delta = STEP.unpack_from(view, position)
         if length < HEADER_SIZE - LOG_OVERHEAD:
             raise CorruptBatch(f"a batch at byte {position} says that {length} bytes follow")
-        if view[position + MAGIC_POSITION] != MAGIC:
-            magic = view[position + MAGIC_POSITION]
+        if magic != MAGIC:
             raise CorruptBatch(f"the batch at byte {position} has format {magic}, not {MAGIC}")
+        if base_offset >= end_offset:
+            has_reached_end = True
+            break
         if position + LOG_OVERHEAD + length > size:
             break
         starts.append(position)
         position += LOG_OVERHEAD + length
+        if base_offset + last_delta + 1 >= end_offset:
+            has_reached_end = True
+            break
     start = np.array(starts, np.int64)
     data = np.frombuffer(view, np.uint8)
     rows = data[start[:, np.newaxis] + np.arange(HEADER_SIZE)]
-    return start, rows.view(HEADER).reshape(len(starts))
+    return start, rows.view(HEADER).reshape(len(starts)), has_reached_end
 
 
 def _check(view: memoryview, start: Integers, end: Integers, headers: Headers) -> None:

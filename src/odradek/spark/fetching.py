@@ -1,9 +1,13 @@
-"""Reads one split from its leader. A response is decoded while the next fetch is in flight."""
+"""Reads one split, from segment files if the options ask for it, and otherwise from its leader.
+
+A response of the leader is decoded while the next fetch is in flight.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -16,9 +20,10 @@ from odradek.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from odradek.env.file_range import FileRange
 from odradek.model.errors import ErrorCode
 from odradek.spark import batches, columns
-from odradek.spark.options import ReadOptions
+from odradek.spark.options import ReadFrom, ReadOptions
 from odradek.spark.planning import Split
 from odradek.spark.resolution import DataLossError, beginnings, connect, ends, patiently
+from odradek.spark.segment_reading import SegmentReader
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
 
@@ -42,16 +47,27 @@ def read_split(options: ReadOptions, split: Split) -> Iterator[pa.RecordBatch]:
             broker returned no records for the duration of the request timeout.
         ClientError: the cluster does not respond.
         RecordsError: the received data is corrupt.
+        ReplicaError: this machine has no replica that can be read, and readFrom is `segments`.
     """
     with connect(options.connection) as cluster:
-        for batch in SplitReader(cluster, options, split):
+        for batch in _whole_batches(cluster, options, split):
             step = max(1, batch.num_rows * ARROW_BATCH_BYTES // max(1, batch.nbytes))
             for start in range(0, batch.num_rows, step):
                 yield batch.slice(start, step)
 
 
+def _whole_batches(
+    cluster: Cluster, options: ReadOptions, split: Split
+) -> Iterator[pa.RecordBatch]:
+    if options.read_from is not ReadFrom.BROKER:
+        local = SegmentReader(cluster, options, split)
+        yield from local
+        split = replace(split, start=local.next_offset)
+    yield from SplitReader(cluster, options, split)
+
+
 class SplitReader:
-    """Iterates over the Arrow batches of one split."""
+    """Iterates over the Arrow batches of one split, from the leader."""
 
     def __init__(self, cluster: Cluster, options: ReadOptions, split: Split) -> None:
         self._cluster = cluster

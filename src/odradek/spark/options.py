@@ -7,10 +7,12 @@ Names are case-insensitive. Settings of the client may be written with or withou
 
 from __future__ import annotations
 
+import os.path
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from odradek.client.security import PLAINTEXT, SECURITY_SETTINGS, Security, parse_security
 from odradek.model.topic_partition import TopicPartition
@@ -46,6 +48,8 @@ READ_OPTIONS = (
     "endingTimestamp",
     "endingOffsetsByTimestamp",
     "includeHeaders",
+    "readFrom",
+    "logDirs",
     *TYPED_OPTIONS,
     "decodeErrors",
     "badRecordsTopic",
@@ -89,6 +93,16 @@ GROUP_SIZE_MAX = 200
 """The maximum length of the name of a group that is derived from a subscription."""
 GUARANTEES = {"exactly-once": True, "at-least-once": False}
 DECODE_ERRORS = {"fail": False, "null": True}
+
+
+class ReadFrom(Enum):
+    """Where tasks read records."""
+
+    BROKER = auto()
+    SEGMENTS = auto()
+    """From segment files on their machine. A task without them fails."""
+    AUTO = auto()
+    """From segment files on their machine if possible, otherwise from the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +158,9 @@ class ReadOptions:
     group_id: str | None
     read_committed: bool
     fetch_max_bytes: int
+    read_from: ReadFrom = ReadFrom.BROKER
+    log_directories: tuple[str, ...] = ()
+    """The log directories (`log.dirs`) of a broker on the machines of the tasks."""
     bad_records: WriteOptions | None = None
     """How records are written whose value cannot be decoded. If None, they are an error or null."""
 
@@ -258,6 +275,7 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
             if "Trigger" in name and given.has(name):
                 warnings.warn(f"{name} is for streams and has no effect here", stacklevel=2)
     per_trigger = given.integer("maxOffsetsPerTrigger", 1)
+    read_from, log_directories = _read_from(given)
     connection, subscription = _connection(given), _subscription(given)
     return ReadOptions(
         connection=connection,
@@ -276,6 +294,8 @@ def read_options(options: Mapping[str, str], streaming: bool) -> ReadOptions:
             "isolation.level", {"read_uncommitted": False, "read_committed": True}, False
         ),
         fetch_max_bytes=given.integer("fetch.max.bytes", 1) or FETCH_MAX_BYTES,
+        read_from=read_from,
+        log_directories=log_directories,
         bad_records=_bad_records(given, connection, subscription),
     )
 
@@ -327,6 +347,26 @@ def _application(given: Given) -> tuple[str, int] | None:
     if bool(name) != (version is not None):
         raise ValueError("give both txnAppId and txnVersion, or none of them")
     return None if version is None else (name, version)
+
+
+def _read_from(given: Given) -> tuple[ReadFrom, tuple[str, ...]]:
+    """Return where to read, and the log directories. With log directories the default is AUTO."""
+    names = (name.strip() for name in given.text("logDirs").split(","))
+    directories = tuple(dict.fromkeys(os.path.normpath(name) for name in names if name))
+    default = ReadFrom.AUTO if directories else ReadFrom.BROKER
+    choices = {each.name.lower(): each for each in ReadFrom}
+    chosen = given.choice("readFrom", choices, default)
+    relative = [each for each in directories if not os.path.isabs(each)]
+    if relative:
+        raise ValueError(f"logDirs must be absolute paths; {relative[0]} is not")
+    if chosen is not ReadFrom.BROKER and not directories:
+        raise ValueError(
+            f"readFrom={chosen.name.lower()} needs logDirs: the log.dirs of the broker on the "
+            "machines of the tasks"
+        )
+    if chosen is ReadFrom.BROKER and directories:
+        raise ValueError("logDirs has no effect with readFrom=broker: omit one of them")
+    return chosen, directories
 
 
 def _group(given: Given) -> str | None:
