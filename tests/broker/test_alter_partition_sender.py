@@ -84,7 +84,7 @@ def run(scenario) -> None:
         finally:
             sender.close()
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(main())
 
 
 def test_changes_of_a_turn_share_a_request_and_later_ones_wait() -> None:
@@ -103,7 +103,8 @@ def test_changes_of_a_turn_share_a_request_and_later_ones_wait() -> None:
         assert told == [(each, AlteredPartition(1, 4, [1, 2])) for each in changes[:2]]
         assert names(request) == [(ONE, 1, 3)]
         answer.set_result(answer_to(request, ErrorCode.INELIGIBLE_REPLICA))
-        await asyncio.sleep(0.01)
+        while len(told) < len(changes):
+            await asyncio.sleep(0)
         assert told[2:] == [(changes[2], ErrorCode.INELIGIBLE_REPLICA)]
         assert channel.requests.empty()
 
@@ -126,7 +127,8 @@ def test_what_has_no_result_is_sent_again(error) -> None:
         request, answer = await channel.requests.get()
         assert told == []
         answer.set_result(answer_to(request))
-        await asyncio.sleep(0.01)
+        while not told:
+            await asyncio.sleep(0)
         assert len(told) == 1
 
     run(scenario)

@@ -128,8 +128,7 @@ def scenario(test):
         async def run():
             bench = Bench()
             try:
-                async with asyncio.timeout(30):
-                    await test(bench)
+                await test(bench)
             finally:
                 await bench.close()
 

@@ -81,7 +81,7 @@ def run(monkeypatch, scenario) -> None:
         finally:
             reports.close()
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(main())
 
 
 def test_the_replicas_of_a_change_share_a_request(monkeypatch) -> None:

@@ -78,7 +78,7 @@ def test_a_consumer_that_waits_at_a_follower_gets_what_becomes_committed(
         waiting = fetch(follower, 1, wait_ms=30_000)
         assert asyncio.isfuture(waiting)
         await committed(cluster.nodes[1], b"2")
-        data = data_of(await asyncio.wait_for(waiting, 20))
+        data = data_of(await waiting)
         assert data.high_watermark == 2
         assert bytes(contents(follower)[1]) == contents(cluster.nodes[1])[1]
 

@@ -9,8 +9,6 @@ from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
 from odradek.config.load import load
 from odradek.core.metadata.image import EMPTY_IMAGE
 
-PATIENCE_SECONDS = 20
-
 
 def test_a_timer_that_fires_while_records_are_loaded_is_started_again(tmp_path):
     async def scenario():
@@ -31,7 +29,7 @@ def test_a_timer_that_fires_while_records_are_loaded_is_started_again(tmp_path):
         assert not written.is_set()
         loader.is_catching_up = False
         generator.handle_commit([batch])
-        await asyncio.wait_for(written.wait(), PATIENCE_SECONDS)
+        await written.wait()
         await generator.close()
 
     asyncio.run(scenario())

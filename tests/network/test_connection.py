@@ -55,7 +55,7 @@ def echo(connection: Connection, view: memoryview) -> None:
 
 
 def run(coroutine):
-    asyncio.run(asyncio.wait_for(coroutine, 20))
+    asyncio.run(coroutine)
 
 
 @pytest.mark.parametrize("cut", [1, 3, 4, 5, 11, 12, 13, 40])

@@ -45,11 +45,7 @@ async def connected(listener, pki):
 
 
 def run(test):
-    async def within():
-        async with asyncio.timeout(60):
-            await test
-
-    asyncio.run(within())
+    asyncio.run(test)
 
 
 @pytest.mark.parametrize("size", [1, 1000, 100_000])

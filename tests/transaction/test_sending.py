@@ -91,8 +91,7 @@ def run(test):
             asyncio.get_running_loop().set_exception_handler(
                 lambda loop, context: unhandled.append(context)
             )
-            async with asyncio.timeout(20):
-                await test(Channels(), unhandled)
+            await test(Channels(), unhandled)
 
         asyncio.run(go())
 
