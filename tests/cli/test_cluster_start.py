@@ -55,7 +55,7 @@ def until(holds):
 @pytest.mark.timeout(180)
 def test_three_nodes_of_which_one_is_killed(tmp_path):
     base = free_base()
-    words = [*COMMAND, "--data", str(tmp_path / "cluster"), "--port", str(base)]
+    words = [*COMMAND, "--data", str(tmp_path / "données"), "--port", str(base)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         try:
             printed = []

@@ -20,8 +20,8 @@ def properties(file):
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
-    """The directory of a secured node, which runs."""
-    directory = tmp_path_factory.mktemp("security") / "secured"
+    """The directory of a secured node, which runs. Its name is not ASCII."""
+    directory = tmp_path_factory.mktemp("security") / "sécurisé"
     made = invoke("secure", "init", directory, "--port", free_port())
     assert made.code == 0, made.err
     settings = properties(directory / "server.properties")

@@ -9,11 +9,19 @@ import subprocess
 import sys
 
 import pytest
+from compat.lab.toolchain import free_port
 from tests.cli.conftest import invoke
 from tests.cli.test_cluster_start import brokers, free_base, until
 
 from odradek.cli.shards import shard_settings
-from odradek.cli.supervisor import PAUSE_SECONDS, PAUSE_SECONDS_MAX, STEADY_SECONDS, Backoff
+from odradek.cli.supervisor import (
+    PAUSE_SECONDS,
+    PAUSE_SECONDS_MAX,
+    STEADY_SECONDS,
+    Backoff,
+    NodeProcess,
+    Supervisor,
+)
 from odradek.config.load import load
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -134,6 +142,26 @@ def test_pauses_before_a_process_is_started_again():
     assert pauses[-1] == PAUSE_SECONDS_MAX
     backoff.on_start(now)
     assert backoff.pause(now + STEADY_SECONDS) == 0.0
+
+
+@pytest.fixture
+def handlers():
+    """Keep the signal handlers, which the supervisor replaces."""
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_if_a_process_cannot_be_started_the_others_are_stopped(tmp_path, handlers):
+    (tmp_path / "1").mkdir()
+    nodes = [
+        NodeProcess(each, tmp_path / str(each), ("127.0.0.1", free_port()), is_controller=True)
+        for each in (1, 2)
+    ]
+    with pytest.raises(FileNotFoundError):  # the directory of the second one is missing
+        Supervisor(nodes, lambda: None).run()
+    assert nodes[0].exit_code() is not None
 
 
 @pytest.mark.cluster

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odradek.config.checks import ConfigurationError
-from odradek.config.properties import parse_properties
+from odradek.config.properties import format_properties, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,23 @@ def test_syntax(text: bytes, expected: dict[str, str]) -> None:
 def test_a_malformed_escape_names_its_line(text: bytes) -> None:
     with pytest.raises(ConfigurationError, match="line 2"):
         parse_properties(b"# one\n" + text)
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_what_is_written_is_read_again(settings):
+    assert parse_properties(format_properties(settings)) == settings
+
+
+def test_written_properties_are_easy_to_read():
+    settings = {
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://[::1]:9093",
+        "log.dirs": "/home/Zoë/data",
+        "path": "C:\\x",
+        "a b": "  c=#d",
+    }
+    assert format_properties(settings) == (
+        b"listeners=PLAINTEXT://:9092,CONTROLLER://[::1]:9093\n"
+        b"log.dirs=/home/Zo\\u00eb/data\n"
+        b"path=C:\\\\x\n"
+        b"a\\ b=\\  c=#d\n"
+    )

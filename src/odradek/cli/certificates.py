@@ -7,13 +7,14 @@ has the private key (PKCS#8), its certificate, and the certificate of the author
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
+
+from odradek.cli.secret_files import write_secret
 
 try:
     from cryptography import x509
@@ -97,16 +98,6 @@ def hosts_of(file: Path) -> list[str]:
         *names.get_values_for_type(x509.DNSName),
         *map(str, names.get_values_for_type(x509.IPAddress)),
     ]
-
-
-def write_secret(file: Path, data: bytes) -> None:
-    """Replace a file at once. Only its owner can read it."""
-    temporary = file.with_name(f"{file.name}.new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as opened:
-        opened.write(data)
-    temporary.replace(file)
 
 
 def check_names(names: Iterable[str]) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 import click
 
 from odradek.cli.output import note, styled, warn
+from odradek.cli.secret_files import write_secret
 from odradek.cli.supervisor import NodeProcess, Supervisor
 
 HOST = "127.0.0.1"
@@ -145,10 +146,9 @@ def prepare(
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:
     """Write a configuration file. Only its owner can read it, because it may have passwords."""
-    escaped = {name: value.replace("\\", "\\\\") for name, value in settings.items()}
-    lines = "".join(f"{name}={value}\n" for name, value in escaped.items())
-    path.touch(mode=0o600)
-    path.write_text(lines, encoding="utf-8")
+    from odradek.config.properties import format_properties
+
+    write_secret(path, format_properties(settings))
 
 
 def internal_replication(nodes: int) -> dict[str, str]:

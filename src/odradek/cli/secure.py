@@ -16,11 +16,13 @@ from typing import NamedTuple
 
 import click
 
-from odradek.cli.certificates import Authority, check_names, hosts_of, write_secret
+from odradek.cli.certificates import Authority, check_names, hosts_of
 from odradek.cli.cluster_start import internal_replication
 from odradek.cli.output import note, styled
+from odradek.cli.secret_files import write_secret
 from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE
+from odradek.config.properties import format_properties
 from odradek.model import uuids
 
 DAYS = 825
@@ -232,10 +234,7 @@ def user_command(directory: Path, name: str, days: int) -> None:
 
 
 def _write(file: Path, settings: dict[str, str]) -> None:
-    """Write a properties file. It is ISO 8859-1 with escapes, as in Java."""
-    lines = (f"{name}={each}\n" for name, each in settings.items())
-    text = "".join(lines).replace("\\", "\\\\")
-    write_secret(file, text.encode("ascii", "backslashreplace"))
+    write_secret(file, format_properties(settings))
 
 
 def _jaas(**options: str) -> str:

@@ -121,14 +121,14 @@ class NodeProcess:
         return f"node {self.node_id} ended ({how}); started again as process {self.pid}"
 
     def terminate(self) -> None:
-        """Ask the process to stop."""
-        if self.exit_code() is None:
-            assert self._process is not None
+        """Ask the process to stop, if it runs."""
+        if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
     def wait(self, seconds: float) -> bool:
         """Return whether the process ended in time. If not, kill it."""
-        assert self._process is not None
+        if self._process is None:
+            return True  # it was not started
         try:
             self._process.wait(max(0.0, seconds))
         except subprocess.TimeoutExpired:
@@ -170,9 +170,9 @@ class Supervisor:
             )
         signal.signal(signal.SIGINT, self._on_signal)
         signal.signal(signal.SIGTERM, self._on_signal)
-        for each in self._processes:
-            each.start()
         try:
+            for each in self._processes:
+                each.start()
             if self._wait_until_ready():
                 self._greet()
             while not self._is_stopping:

@@ -1,13 +1,16 @@
-"""Parses Java's .properties files as `java.util.Properties` does."""
+"""Reads and writes Java's .properties files as `java.util.Properties` does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from odradek.config.checks import ConfigurationError
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_IN_VALUES = {"\\": "\\\\", **{each: f"\\{letter}" for letter, each in _ESCAPES.items()}}
+_IN_NAMES = {**_IN_VALUES, **{each: f"\\{each}" for each in " =:#!"}}
+"""How characters are written. Others that are not printable ASCII are backslash-u escapes."""
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
@@ -26,6 +29,27 @@ def parse_properties(data: bytes) -> dict[str, str]:
         except ValueError:
             raise ConfigurationError(f"line {number}: malformed \\u escape: {line}") from None
     return result
+
+
+def format_properties(settings: Mapping[str, str]) -> bytes:
+    """Return the contents of a file with these names and values, one on each line."""
+    lines = []
+    for name, value in settings.items():
+        escaped = _escape(value, _IN_VALUES)
+        blank = "\\" if escaped.startswith(" ") else ""
+        lines.append(f"{_escape(name, _IN_NAMES)}={blank}{escaped}\n")
+    return "".join(lines).encode("ascii")
+
+
+def _escape(text: str, known: Mapping[str, str]) -> str:
+    return "".join(known.get(each) or _escape_character(each) for each in text)
+
+
+def _escape_character(character: str) -> str:
+    if " " <= character <= "~":
+        return character
+    units = character.encode("utf-16-be")  # two of them if the character needs surrogates
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
