@@ -28,7 +28,8 @@ from compat.logins.table import (
     File,
     Value,
 )
-from odradek.cli.certificates import Authority, write_secret
+from odradek.cli.certificates import Authority
+from odradek.cli.secret_files import write_secret
 
 HOST = "127.0.0.1"
 HOSTS = (HOST, "localhost")
