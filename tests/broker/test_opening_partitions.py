@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from compat.lab.wire_client import WireClient
+from tests.log.support import TOPIC_ID
 
 from odradek.broker import replica_manager
+from odradek.broker.replica_manager import ReplicaManager
+from odradek.config.load import load
+from odradek.core.metadata.image import EMPTY_IMAGE
+from odradek.env.clock import SystemClock
+from odradek.log import LogManager
 from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
 from odradek.testing import Broker
+from odradek.testing.files import UnsyncedFileSystem
 from odradek.wire.generated.create_partitions_request import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -89,3 +100,35 @@ def test_a_topic_that_was_created_again_while_the_node_was_stopped(tmp_path: Pat
             assert client.produce_one("topic", b"of the new topic") == 0
             assert client.end_offsets("topic", 1) == {0: 1}
     assert len(list(tmp_path.glob("topic-0.*-stray"))) == 1
+
+
+def test_a_disk_that_fails_when_a_stray_log_is_renamed(tmp_path: Path) -> None:
+    """The log directory is offline, and the node goes on with the other one."""
+
+    class Failing(UnsyncedFileSystem):
+        def rename(self, source: str, target: str) -> None:
+            if target.startswith(f"{tmp_path}/1/"):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            super().rename(source, target)
+
+    settings = {"log.dirs": f"{tmp_path}/1,{tmp_path}/2", "log.cleaner.enable": "false"}
+    config = load(None, settings, data_directory=str(tmp_path)).config
+    logs = LogManager(
+        config,
+        Failing(),
+        SystemClock(),
+        os.urandom,
+        topic_configs=lambda topic: config.topic_config({}),
+    )
+    logs.start()
+    for index, directory in enumerate(logs.directories):
+        partition = TopicPartition("a", index)
+        logs.prefer(partition, directory)
+        logs.get_or_create(partition, TOPIC_ID, is_new=True)
+    loop = asyncio.new_event_loop()
+    ReplicaManager(1, logs, loop).load(EMPTY_IMAGE)
+    loop.close()
+    assert not logs.logs
+    assert [each.path for each in logs.online_directories] == [f"{tmp_path}/2"]
+    assert len(list((tmp_path / "2").glob("a-1.*-stray"))) == 1
+    logs.shutdown()

@@ -51,6 +51,14 @@ ReportDirectory = Callable[[bytes, int, bytes, Assigned | None], None]
 """Called with a topic id, a partition index, the id of a log directory and a callback."""
 
 
+class Delete(Protocol):
+    """`LogManager.delete` or `LogManager.delete_future`."""
+
+    def __call__(self, partition: TopicPartition, /, *, is_stray: bool) -> object:
+        """Delete a log, or rename it if it is stray."""
+        ...
+
+
 class LeadershipListener(Protocol):
     """A coordinator, which is notified of the leader elections of its topic's partitions."""
 
@@ -217,11 +225,11 @@ class ReplicaManager:
         for each in list(self.logs):
             if self._is_stray(each):
                 log.warning("%s belongs to no partition of this broker, and is renamed", each.path)
-                self.logs.delete(each.topic_partition, is_stray=True)
+                self._delete(self.logs.delete, each.topic_partition, is_stray=True)
         for name, future in list(self.logs.futures.items()):
             if self._is_stray(future):
                 log.warning("%s belongs to no partition of this broker: renamed", future.path)
-                self.logs.delete_future(name, is_stray=True)
+                self._delete(self.logs.delete_future, name, is_stray=True)
         for topic in image.topics.by_id.values():
             for index, registration in topic.partitions.items():
                 if self.node_id in registration.replicas:
@@ -440,7 +448,7 @@ class ReplicaManager:
             self._drop(partition, delete=True)
         for each in [each for each in self._offline if each[0] == name]:
             self._offline.pop(each, None)
-            self._delete_log(TopicPartition(*each))
+            self._delete(self.logs.delete, TopicPartition(*each))
 
     def _drop(self, partition: Partition, delete: bool) -> None:
         if partition.is_leader:
@@ -458,7 +466,7 @@ class ReplicaManager:
             if self.by_name.get(partition.topic) is by_id:
                 del self.by_name[partition.topic]
         if delete:
-            self._delete_log(TopicPartition(partition.topic, partition.index))
+            self._delete(self.logs.delete, TopicPartition(partition.topic, partition.index))
         reason = self.why_missing(partition.topic, partition.index)
         partition.fail_uncommitted(ApiError(reason))
         partition.expire_waiters()
@@ -480,9 +488,10 @@ class ReplicaManager:
             self._replication.follow(partition)
         self._check_directory(partition)
 
-    def _delete_log(self, name: TopicPartition) -> None:
+    def _delete(self, delete: Delete, name: TopicPartition, *, is_stray: bool = False) -> None:
+        """Delete a log. If its disk fails, the log directory is offline, and the node goes on."""
         try:
-            self.logs.delete(name)
+            delete(name, is_stray=is_stray)
         except ApiError as error:
             log.error("the files of %s could not be deleted: %s", name, error.message)
 
