@@ -37,6 +37,10 @@ class GroupConfig(View):
     share_renew_acknowledge_enable: bool
     errors_deadletterqueue_topic_name: str
     errors_deadletterqueue_copy_record_enable: bool
+    odradek_share_delay_enable: bool
+    odradek_share_backoff_ms: int
+    odradek_share_backoff_max_ms: int
+    odradek_share_record_ttl_ms: int
     streams_session_timeout_ms: int
     streams_heartbeat_interval_ms: int
     streams_assignment_interval_ms: int
@@ -79,6 +83,10 @@ _UNBOUNDED = frozenset(
     (
         "errors.deadletterqueue.copy.record.enable",
         "errors.deadletterqueue.topic.name",
+        "odradek.share.backoff.max.ms",
+        "odradek.share.backoff.ms",
+        "odradek.share.delay.enable",
+        "odradek.share.record.ttl.ms",
         "share.auto.offset.reset",
         "share.isolation.level",
         "share.renew.acknowledge.enable",

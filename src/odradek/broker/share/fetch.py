@@ -24,7 +24,9 @@ from odradek.broker.partition import Partition
 from odradek.broker.share.local import LocalSharePartition
 from odradek.broker.share.manager import SharePartitionManager
 from odradek.broker.share.records import fetched_batches, sliced
-from odradek.core.share.acquisition import Aborted, FetchedBatch, Request
+from odradek.broker.share.times import READ_BYTES_MAX, ReadyRecords, read_ready, read_times
+from odradek.core.share.acquisition import Aborted, Acquired, FetchedBatch, Request
+from odradek.core.share.schedule import RecordTime
 from odradek.core.share.session import PartitionKey, SessionKey
 from odradek.env.file_range import FileRange
 from odradek.env.file_system import FileSystem
@@ -57,6 +59,17 @@ class _Read(NamedTuple):
     batches: list[FetchedBatch]
     aborted: Sequence[Aborted]
     error: ErrorCode
+    times: Sequence[RecordTime] | None = None
+    """The times of the records, if the group needs them."""
+    ready: ReadyRecords | None = None
+    """Deferred records, instead of records of the window."""
+
+    @property
+    def size(self) -> int:
+        """Number of bytes of records."""
+        if self.ready is not None:
+            return len(self.ready.data)
+        return 0 if self.records is None else self.records.length
 
 
 def failed(key: PartitionKey, error: ApiError) -> PartitionData:
@@ -192,39 +205,85 @@ class ShareFetch:
         if not offsets:
             return {} if len(self._errors) == len(self._keys) else None
         reads = self._read_all(offsets, files)
-        total = sum(0 if each.records is None else each.records.length for each in reads)
+        total = sum(each.size for each in reads)
         has_error = any(each.error for each in reads)
         if total < self._limits.bytes_min and not has_error and not self._is_final:
             return None
-        return self._acquire(reads)
+        results, found_none = self._acquire(reads)
+        if found_none and not self._is_final:
+            self._wake(self)  # other records may follow those that were deferred
+            return None
+        return results
 
-    def _acquirable(self) -> dict[PartitionKey, int]:
-        """Return the partitions from which records can be acquired, with their fetch offsets."""
-        offsets = {}
+    def _acquirable(self) -> dict[PartitionKey, int | None]:
+        """Return the partitions from which records can be acquired, with their fetch offsets.
+
+        The offset is None if only deferred records can be acquired.
+        """
+        offsets: dict[PartitionKey, int | None] = {}
         for key, local in self._locals.items():
             offset = local.machine.acquirable_from()
-            if offset is not None:
+            if offset is not None or local.machine.has_ready:
                 offsets[key] = offset
             elif local.load_error is not None:
                 self._errors[key] = local.load_error
         return offsets
 
-    def _read_all(self, offsets: Mapping[PartitionKey, int], files: FileSystem) -> list[_Read]:
+    def _read_all(
+        self, offsets: Mapping[PartitionKey, int | None], files: FileSystem
+    ) -> list[_Read]:
         """Read all partitions. Each gets the same part of the maximum size."""
         bytes_max = max(1, self._limits.bytes_max // len(offsets))
         reads, missing = [], []
         is_first = True
         for key, offset in offsets.items():
             try:
-                read = self._read_one(self._locals[key], offset, bytes_max, is_first, files)
+                read = self._read_next(self._locals[key], offset, bytes_max, is_first, files)
             except ReadWouldBlock as part:
                 missing.append(part)
                 continue
-            is_first = is_first and read.records is None
+            is_first = is_first and not read.size
             reads.append(read)
         if missing:
             raise ReadWouldBlock.all_of(missing)
         return reads
+
+    def _read_next(
+        self,
+        local: LocalSharePartition,
+        offset: int | None,
+        bytes_max: int,
+        whole_first: bool,
+        files: FileSystem,
+    ) -> _Read:
+        """Read deferred records, or records from `offset` on."""
+        if not local.machine.has_ready:
+            assert offset is not None
+            return self._read_one(local, offset, bytes_max, whole_first, files)
+        if offset is not None and not local.prefers_ready:
+            read = self._read_one(local, offset, bytes_max, whole_first, files)
+            if read.error or read.size:
+                return read
+        return self._read_ready(local, bytes_max, files)
+
+    def _read_ready(
+        self, local: LocalSharePartition, bytes_max: int, files: FileSystem
+    ) -> _Read:
+        """Read deferred records that are ready."""
+        partition = local.partition
+        error = ErrorCode.NONE
+        found = None
+        try:
+            partition.check_leader()
+            log = partition.log
+            limit = log.last_stable_offset if self._read_committed else log.high_watermark
+            offsets = local.machine.ready(self._limits.records_max)
+            found = read_ready(files, log, offsets, limit, bytes_max, with_times=local.has_ttl)
+        except ApiError as failure:
+            error = failure.code
+        except (CorruptBatch, OSError):
+            error = ErrorCode.KAFKA_STORAGE_ERROR
+        return _Read(local, -1, None, [], (), error, ready=found)
 
     def _read_one(
         self,
@@ -243,10 +302,17 @@ class ShareFetch:
                 offset = max(offset, log.log_start_offset)
             committed = self._read_committed
             limit = log.last_stable_offset if committed else log.high_watermark
+            if local.reads_times:
+                bytes_max = min(bytes_max, READ_BYTES_MAX)
             data = log.read(offset, bytes_max, limit, whole_first, committed, files)
             if data is None:
                 return _Read(local, offset, None, [], (), ErrorCode.NONE)
             batches = fetched_batches(files, data.records)
+            times = None
+            if local.reads_times and batches:
+                batches, times = read_times(
+                    files, data.records, batches, reads_all=local.has_ttl
+                )
         except OffsetOutOfRange:  # the log ends before the offset
             return _Read(local, offset, None, [], (), ErrorCode.NONE)
         except ApiError as error:
@@ -256,12 +322,16 @@ class ShareFetch:
         aborted = [
             Aborted(each.producer_id, each.first_offset) for each in data.aborted_transactions
         ]
-        return _Read(local, offset, data.records, batches, aborted, ErrorCode.NONE)
+        return _Read(local, offset, data.records, batches, aborted, ErrorCode.NONE, times)
 
-    def _acquire(self, reads: list[_Read]) -> Results:
-        """Acquire records of all partitions, at most as many as the request asks for."""
+    def _acquire(self, reads: list[_Read]) -> tuple[Results, bool]:
+        """Acquire records of all partitions, at most as many as the request asks for.
+
+        Also return whether only records were found that are not delivered now.
+        """
         limits = self._limits
         results: Results = {}
+        found_none = False
         left = limits.records_max
         for read in reads:
             partition = read.local.partition
@@ -274,8 +344,17 @@ class ShareFetch:
             request = Request(
                 self._session.member_id, limits.is_record_limit, limits.batch_size, left
             )
-            acquired = read.local.acquire(request, read.offset, read.batches, read.aborted)
-            if acquired.records and read.records is not None:
+            if read.ready is None and read.times is None:
+                acquired = read.local.acquire(request, read.offset, read.batches, read.aborted)
+            else:
+                acquired, is_put_off = _acquire_scheduled(read, request)
+                found_none = found_none or (is_put_off and not acquired.records)
+            if acquired.records and read.ready is not None:
+                result.records = read.ready.data
+                result.acquired_records = acquired.records
+                left -= acquired.total
+                partition.on_fetched(len(result.records))
+            elif acquired.records and read.records is not None:
                 first, last = acquired.records[0], acquired.records[-1]
                 result.records = sliced(
                     read.records, read.batches, first.first_offset, last.last_offset
@@ -283,4 +362,22 @@ class ShareFetch:
                 result.acquired_records = acquired.records
                 left -= acquired.total
                 partition.on_fetched(len(result.records))
-        return results
+        has_news = any(each.acquired_records or each.error_code for each in results.values())
+        return results, found_none and not has_news
+
+
+def _acquire_scheduled(read: _Read, request: Request) -> tuple[Acquired, bool]:
+    """Acquire records of a group that uses their times, or deferred records.
+
+    Also return whether records were deferred or given up, so that others may follow them.
+    """
+    ready = read.ready
+    if ready is not None:
+        offsets = ready.offsets[: max(0, request.records_max)]
+        result = read.local.acquire_ready(request, offsets, ready.gone, ready.times)
+        return result.acquired, bool(result.change.transitions or ready.gone)
+    assert read.times is not None
+    result = read.local.acquire_scheduled(
+        request, read.offset, read.batches, read.aborted, read.times
+    )
+    return result.acquired, bool(result.has_deferred or result.change.transitions)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from odradek.broker.partition import Partition
 from odradek.broker.share.dead_letters import NoLeader
@@ -20,6 +20,7 @@ from odradek.core.share.acknowledgement import AcknowledgementBatch, Change
 from odradek.core.share.acquisition import Aborted, Acquired, FetchedBatch, Request
 from odradek.core.share.dead_letters import DeadLetters, joined
 from odradek.core.share.partition import Phase, SharePartition
+from odradek.core.share.schedule import RecordTime, Schedule, Scheduled
 from odradek.core.share.states import RecordState, ShareSettings, StateBatch, combined
 from odradek.core.share.window import InvalidState
 from odradek.env.clock import Clock
@@ -46,6 +47,11 @@ from odradek.wire.generated.write_share_group_state_request import (
 )
 
 log = logging.getLogger("odradek.share")
+
+DUE_STEP_MS: Final = 4
+"""Records that become due within this time wake fetches together."""
+DUE_WAIT_MS_MAX: Final = 60_000
+"""After this time the clock is read again, because it may have been set."""
 
 UNINITIALIZED = -1
 """The stored start offset before a member has fetched."""
@@ -164,6 +170,11 @@ class LocalSharePartition:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         """When the timer runs out."""
+        self._due_timer: asyncio.TimerHandle | None = None
+        self._due_timer_ms = 0
+        """When the next deferred record is due."""
+        self.prefers_ready = False
+        """Whether the next fetch gets deferred records rather than records of the window."""
         self.expired_count = 0
         """Number of records whose lock has expired (a metric)."""
 
@@ -253,6 +264,75 @@ class LocalSharePartition:
         self._set_timer()
         return acquired
 
+    def acquire_scheduled(
+        self,
+        request: Request,
+        fetch_offset: int,
+        batches: Sequence[FetchedBatch],
+        aborted: Sequence[Aborted],
+        times: Sequence[RecordTime],
+    ) -> Scheduled:
+        """Do the same as `acquire`, with regard to the times of the records."""
+        schedule = Schedule(self._clock.now_ms(), times)
+        now_ms = self._clock.monotonic_ms()
+        result = self.machine.acquire_scheduled(
+            request, fetch_offset, batches, aborted, now_ms, schedule
+        )
+        self._on_scheduled(result)
+        self.prefers_ready = True
+        return result
+
+    def acquire_ready(
+        self,
+        request: Request,
+        offsets: Sequence[int],
+        gone: Sequence[int],
+        times: Sequence[RecordTime],
+    ) -> Scheduled:
+        """Acquire deferred records that are ready. The log does not have the records `gone`."""
+        self.machine.drop(gone)
+        schedule = Schedule(self._clock.now_ms(), times)
+        now_ms = self._clock.monotonic_ms()
+        result = self.machine.acquire_ready(request, offsets, now_ms, schedule)
+        self._on_scheduled(result)
+        self.prefers_ready = False
+        return result
+
+    def _on_scheduled(self, result: Scheduled) -> None:
+        self._set_timer()
+        self._set_due_timer()
+        if result.change.transitions:
+            self._begin(self._store_expired(result.change))
+
+    # -- deferred records -----------------------------------------------------------------------
+
+    def _set_due_timer(self) -> None:
+        """Let the timer run out when the next deferred record is due, or before."""
+        due_ms = self.machine.next_due_ms()
+        if due_ms is None or self.machine.phase is not Phase.ACTIVE:
+            return
+        if self._due_timer is not None:
+            if self._due_timer_ms <= due_ms:
+                return
+            self._due_timer.cancel()
+        self._due_timer_ms = due_ms
+        delay_ms = min(max(DUE_STEP_MS, due_ms - self._clock.now_ms()), DUE_WAIT_MS_MAX)
+        self._due_timer = self._loop.call_later(delay_ms / 1000, self._on_due)
+
+    def _on_due(self) -> None:
+        self._due_timer = None
+        if self.machine.phase is not Phase.ACTIVE:
+            return
+        if self.machine.on_time(self._clock.now_ms()):
+            self._notify()
+        self._set_due_timer()
+
+    def _back_off(self, change: Change) -> None:
+        """Let released records wait, if the group wants that."""
+        if self._settings().backoff_ms:
+            self.machine.back_off(change, self._clock.now_ms())
+            self._set_due_timer()
+
     # -- ending an acquisition ------------------------------------------------------------------
 
     def acknowledge(
@@ -291,6 +371,7 @@ class LocalSharePartition:
                 self._bury(change.dead_letters)
             else:
                 self._bury(self.machine.undo(change))
+            self._back_off(change)
             if not stored.done():
                 stored.set_result(error)
             self._notify()
@@ -301,6 +382,7 @@ class LocalSharePartition:
     async def _write(self, batches: Sequence[StateBatch]) -> ApiError | None:
         """Store state batches; return the error, if there is one."""
         machine, partition = self.machine, self.partition
+        passed = machine.passed()
         data = WritePartition(
             partition=partition.index,
             state_epoch=machine.state_epoch,
@@ -314,7 +396,7 @@ class LocalSharePartition:
                     delivery_state=each.state,
                     delivery_count=each.delivery_count,
                 )
-                for each in batches
+                for each in (*batches, *passed.batches)
             ],
         )
         response = await self._persister.write(
@@ -327,6 +409,7 @@ class LocalSharePartition:
             for result in topic.partitions:
                 if topic.topic_id == partition.topic_id and result.partition == partition.index:
                     if not result.error_code:
+                        machine.on_passed(passed)
                         return None
                     return member_error(result.error_code, result.error_message)
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -355,6 +438,7 @@ class LocalSharePartition:
         change = self.machine.expire(self._clock.monotonic_ms())
         self._set_timer()
         if change.transitions:
+            self._back_off(change)
             batches = change.batches
             self.expired_count += sum(b.last_offset - b.first_offset + 1 for b in batches)
             self._begin(self._store_expired(change))
@@ -404,6 +488,16 @@ class LocalSharePartition:
     # -- waiting requests -----------------------------------------------------------------------
 
     @property
+    def reads_times(self) -> bool:
+        """Whether an acquisition needs the times of the records."""
+        return self._settings().reads_times
+
+    @property
+    def has_ttl(self) -> bool:
+        """Whether records are given up after some time."""
+        return self._settings().ttl_ms >= 0
+
+    @property
     def waiting_count(self) -> int:
         """Number of requests that wait."""
         return len(self._waiters)
@@ -445,4 +539,7 @@ class LocalSharePartition:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+            self._due_timer = None
         self._notify()

@@ -74,6 +74,10 @@ class ShareGroupSettings:
                 group.share_partition_max_record_locks,
                 group.share_renew_acknowledge_enable,
                 level >= DEAD_LETTERS and group.errors_deadletterqueue_topic_name != "",
+                group.odradek_share_delay_enable,
+                group.odradek_share_backoff_ms,
+                group.odradek_share_backoff_max_ms,
+                group.odradek_share_record_ttl_ms,
             ),
         )
         return known

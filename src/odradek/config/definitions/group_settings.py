@@ -30,6 +30,14 @@ errors.deadletterqueue.topic.name  string  = ""  medium
     The topic to which records are written that were rejected or delivered too often (KIP-1191). Empty means none.
 errors.deadletterqueue.copy.record.enable  boolean  = false  medium
     Whether dead letters have the key, the value and the headers of the original record.
+odradek.share.delay.enable  boolean  = false  medium
+    Whether records with the header `odradek.deliver.at` are delivered at that time. Only in Odradek.
+odradek.share.backoff.ms  int  = 0  >=0  medium
+    How long a record waits after its first delivery. Doubled after each further delivery. Only in Odradek.
+odradek.share.backoff.max.ms  int  = 60000  >=0  medium
+    Maximum time that a record waits between two deliveries. Only in Odradek.
+odradek.share.record.ttl.ms  long  = -1  >=-1  medium
+    A record is given up if it was not delivered within this time. -1 means no limit. Only in Odradek.
 share.assignment.interval.ms  int  = 1000  >=0  medium  from group.share.assignment.interval.ms
     Minimum time between two assignments.
 

@@ -37,6 +37,14 @@ class AcknowledgementBatch(NamedTuple):
         types = self.types
         return types[offset - self.first_offset] if len(types) > 1 else types[0]
 
+    def part(self, first_offset: int, last_offset: int) -> AcknowledgementBatch:
+        """Return the acknowledgements of a part of the batch."""
+        types = self.types
+        if len(types) > 1:
+            begin = self.first_offset
+            types = types[first_offset - begin : last_offset - begin + 1]
+        return AcknowledgementBatch(first_offset, last_offset, types)
+
 
 class Change:
     """Records whose acquisition ends."""
@@ -74,10 +82,13 @@ class Change:
 
 def complete(window: Window, change: Change) -> bool:
     """Note that a change is stored. Return whether the start offset may have moved."""
-    for state, _ in change.transitions:
+    deferred = window.deferred
+    for state, batch in change.transitions:
         state.complete()
         if state.state is RecordState.AVAILABLE:
             window.on_available()
+        if deferred.acquired:
+            deferred.settle(batch.first_offset, state)
     return window.advance()
 
 
@@ -100,7 +111,9 @@ def undo(window: Window, change: Change) -> list[DeadLetters]:
                     Cause.DELIVERED_TOO_OFTEN,
                 )
             )
-        if batch.state.is_terminal and not state.state.is_terminal:
+        if batch.first_offset in window.deferred.acquired:
+            window.deferred.settle(batch.first_offset, state)
+        elif batch.state.is_terminal and not state.state.is_terminal:
             window.count_complete(-window.count_from_start(batch.first_offset, batch.last_offset))
     return joined(letters)
 
@@ -130,13 +143,53 @@ class Acknowledgement:
                 locks may be renewed.
         """
         try:
-            for batch in batches:
-                if batch.last_offset >= self._window.start_offset:
-                    self._acknowledge(batch)
+            for each in batches:
+                for batch in self._acknowledge_deferred(each):
+                    if batch.last_offset >= self._window.start_offset:
+                        self._acknowledge(batch)
         except ApiError:
             undo(self._window, self._change)
             raise
         return self._change
+
+    def _acknowledge_deferred(self, batch: AcknowledgementBatch) -> list[AcknowledgementBatch]:
+        """Acknowledge the deferred records of a batch. Return the rest of the batch."""
+        deferred = self._window.deferred
+        if not deferred.acquired:
+            return [batch]
+        offsets = [
+            offset
+            for offset in sorted(deferred.acquired)
+            if batch.first_offset <= offset <= batch.last_offset
+        ]
+        rest = []
+        first = batch.first_offset
+        for offset in offsets:
+            if first < offset:
+                rest.append(batch.part(first, offset - 1))
+            first = offset + 1
+            self._acknowledge_one(deferred.acquired[offset], offset, batch.type_of(offset))
+        if first <= batch.last_offset:
+            rest.append(batch.part(first, batch.last_offset))
+        return rest
+
+    def _acknowledge_one(self, state: InFlightState, offset: int, kind: int) -> None:
+        """Acknowledge a deferred record."""
+        if state.state is not RecordState.ACQUIRED:
+            raise _invalid_state("the offset is not acquired")
+        if state.in_transition:
+            raise _invalid_state("the offset is already being acknowledged")
+        if state.member_id != self._member_id:
+            raise _invalid_state("another member has acquired the offset")
+        if kind == RENEW:
+            if not self._settings.renew_enabled:
+                raise _invalid_state("share.renew.acknowledge.enable is false")
+            locks = self._window.deferred.locks
+            state.renew(locks.add(offset, offset, self._expiration_ms))
+            return
+        if not state.begin_transition(self._state_after(kind), self._limit):
+            raise _invalid_state("the offset cannot be acknowledged")
+        self._change.add(state, offset, offset, _cause(kind))
 
     def _acknowledge(self, batch: AcknowledgementBatch) -> None:
         window = self._window
@@ -258,6 +311,12 @@ def release_member(window: Window, settings: ShareSettings, member_id: str) -> C
         for offset, state in enumerate(batch.split(window.locks), batch.first_offset):
             if state.state is RecordState.ACQUIRED and state.member_id == member_id:
                 _release(window, change, state, offset, offset, limit)
+    for offset, state in window.deferred.acquired.items():
+        if state.state is RecordState.ACQUIRED and state.member_id == member_id:
+            if not state.begin_transition(RecordState.AVAILABLE, limit):
+                undo(window, change)
+                raise _invalid_state("the records cannot be released")
+            change.add(state, offset, offset)
     return change
 
 
@@ -290,7 +349,25 @@ def expire(window: Window, settings: ShareSettings, now_ms: int) -> Change:
             continue
         for batch in window.batches.between(floor.first_offset, lock.last_offset):
             _expire_batch(window, settings, change, batch, lock.first_offset, lock.last_offset)
+    _expire_deferred(window, settings, change, now_ms)
     return change
+
+
+def _expire_deferred(
+    window: Window, settings: ShareSettings, change: Change, now_ms: int
+) -> None:
+    """Release the deferred records whose locks have expired."""
+    deferred = window.deferred
+    while (lock := deferred.locks.pop_expired(now_ms)) is not None:
+        lock.expire()
+        offset = lock.first_offset
+        state = deferred.acquired.get(offset)
+        if state is None or state.state is not RecordState.ACQUIRED:
+            continue
+        if state.end_acquisition(RecordState.AVAILABLE, settings.limit):
+            change.add(state, offset, offset)
+            state.drop_lock()
+            deferred.settle(offset, state)
 
 
 def _expire_batch(

@@ -324,7 +324,7 @@ def without_aborted(
     aborted: Sequence[Aborted],
 ) -> Acquired:
     """Archive acquired records of aborted transactions, and return the others."""
-    archived = _aborted_batches(batches, aborted)
+    archived = aborted_batches(batches, aborted)
     if not archived:
         return acquired
     for batch in archived:
@@ -338,7 +338,7 @@ def without_aborted(
     return Acquired(records, sum(each.last_offset - each.first_offset + 1 for each in records))
 
 
-def _aborted_batches(
+def aborted_batches(
     batches: Sequence[FetchedBatch], aborted: Sequence[Aborted]
 ) -> list[FetchedBatch]:
     """Return the batches that belong to an aborted transaction."""

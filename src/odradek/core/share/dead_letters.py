@@ -26,6 +26,8 @@ class Cause(Enum):
 
     REJECTED = "Offset rejected by client."
     DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."
+    EXPIRED = "Offset exceeded its time to live."
+    """Only in Odradek."""
 
 
 class DeadLetters(NamedTuple):
@@ -80,7 +82,19 @@ def finish(window: Window, letters: Iterable[DeadLetters]) -> list[StateBatch]:
             state.archive()
             window.count_complete(window.count_from_start(first, last))
             finished.append(StateBatch(first, last, state.state, state.delivery_count))
+        finished += _finish_deferred(window, each)
     return finished
+
+
+def _finish_deferred(window: Window, letters: DeadLetters) -> Iterator[StateBatch]:
+    """Archive the dead letters that are deferred records."""
+    acquired = window.deferred.acquired
+    for offset in range(letters.first_offset, letters.last_offset + 1) if acquired else ():
+        state = acquired.get(offset)
+        if state is not None and state.state is RecordState.ARCHIVING and not state.in_transition:
+            state.archive()
+            window.deferred.settle(offset, state)
+            yield StateBatch(offset, offset, state.state, state.delivery_count)
 
 
 def _archiving(

@@ -77,6 +77,14 @@ class InFlightState:
         self.member_id = NO_MEMBER
         return True
 
+    def give_up(self, given_up: RecordState) -> None:
+        """End an acquisition of which the member never learns: it was no delivery."""
+        assert self.state is RecordState.ACQUIRED and self._before is None
+        self.delivery_count -= 1
+        self.state = given_up
+        self.member_id = NO_MEMBER
+        self.drop_lock()
+
     def begin_transition(self, state: RecordState, limit: DeliveryLimit) -> bool:
         """Do the same as `end_acquisition`. `complete` or `undo` must follow."""
         before = _Before(self.state, self.delivery_count, self.member_id, limit)

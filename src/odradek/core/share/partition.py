@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 
-from odradek.core.share import acknowledgement, census, dead_letters
+from odradek.core.share import acknowledgement, census, dead_letters, passed, schedule
 from odradek.core.share.acknowledgement import (
     Acknowledgement,
     AcknowledgementBatch,
@@ -28,6 +28,8 @@ from odradek.core.share.acquisition import (
 )
 from odradek.core.share.census import Census
 from odradek.core.share.dead_letters import DeadLetters
+from odradek.core.share.passed import Passed
+from odradek.core.share.schedule import Schedule, Scheduled
 from odradek.core.share.states import ShareSettings, StateBatch, combined
 from odradek.core.share.window import InvalidState, Window
 
@@ -58,6 +60,8 @@ class SharePartition:
         self.phase = Phase.EMPTY
         self._settings = settings
         self._window = Window()
+        self._passed_to = 0
+        """Up to this offset, the states of complete records among deferred ones are joined."""
 
     # -- loading ------------------------------------------------------------------------------
 
@@ -78,6 +82,7 @@ class SharePartition:
             self.fail()
             raise
         self.state_epoch = state_epoch
+        self._passed_to = self._window.start_offset
         if self.phase is not Phase.FENCED:
             self.phase = Phase.ACTIVE
 
@@ -95,7 +100,9 @@ class SharePartition:
     @property
     def start_offset(self) -> int:
         """The first offset that is not complete."""
-        return self._window.start_offset
+        first = self._window.deferred.unfinished.first
+        start = self._window.start_offset
+        return start if first is None else min(first, start)
 
     @property
     def end_offset(self) -> int:
@@ -105,12 +112,16 @@ class SharePartition:
     @property
     def complete_count(self) -> int:
         """Number of complete records from the start offset on."""
-        return self._window.complete_count
+        window = self._window
+        unfinished = len(window.deferred.unfinished)
+        if not unfinished:
+            return window.complete_count
+        return window.start_offset - self.start_offset + window.complete_count - unfinished
 
     @property
     def in_flight_count(self) -> int:
-        """Number of offsets from the start offset to the end offset."""
-        return self._window.in_flight_count
+        """Number of offsets in the window, and of deferred records that are acquired."""
+        return self._window.in_flight_count + len(self._window.deferred.acquired)
 
     @property
     def batch_count(self) -> int:
@@ -128,11 +139,19 @@ class SharePartition:
             return None
         if not self._window.can_acquire(self._settings().record_locks_max):
             return None
-        return self._window.next_fetch_offset()
+        window = self._window
+        offset = window.next_fetch_offset()
+        if window.deferred.is_full and (not window.batches or offset > window.end_offset):
+            return None
+        return offset
 
     def next_expiration_ms(self) -> int | None:
         """Return when to call `expire`; None if no record is acquired."""
-        return self._window.locks.next_expiration_ms()
+        first = self._window.locks.next_expiration_ms()
+        if not self._window.deferred.acquired:
+            return first
+        second = self._window.deferred.locks.next_expiration_ms()
+        return second if first is None or (second is not None and second < first) else first
 
     def states(self) -> list[StateBatch]:
         """Return the states of all batches in flight, for tests and descriptions."""
@@ -167,6 +186,29 @@ class SharePartition:
         if aborted and acquired.records:
             return without_aborted(self._window, acquired, batches, aborted)
         return acquired
+
+    def acquire_scheduled(
+        self,
+        request: Request,
+        fetch_offset: int,
+        batches: Sequence[FetchedBatch],
+        aborted: Sequence[Aborted],
+        now_ms: int,
+        times: Schedule,
+    ) -> Scheduled:
+        """Do the same as `acquire`, with regard to the times of the records."""
+        if self.phase is not Phase.ACTIVE or request.records_max <= 0:
+            return Scheduled(Acquired([], 0), Change(), False)
+        return schedule.acquire(
+            self._window,
+            self._settings(),
+            request,
+            fetch_offset,
+            batches,
+            aborted,
+            now_ms,
+            times,
+        )
 
     def on_log_start(self, log_start_offset: int) -> None:
         """Note that the log has no records before this offset."""
@@ -214,6 +256,60 @@ class SharePartition:
         Return the records that are dead letters now, because their locks have expired meanwhile.
         """
         return acknowledgement.undo(self._window, change)
+
+    # -- deferred records -------------------------------------------------------------------------
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether a deferred record may be acquired now."""
+        return bool(self.ready(1))
+
+    def ready(self, records_max: int) -> list[int]:
+        """Return deferred records that may be acquired now, in the order of their offsets."""
+        deferred = self._window.deferred
+        if not deferred.ready_count or self.phase is not Phase.ACTIVE:
+            return []
+        settings = self._settings()
+        count = min(records_max, settings.record_locks_max - len(deferred.acquired))
+        return deferred.ready(max(0, count), settings.delivery_count_limit)
+
+    def acquire_ready(
+        self, request: Request, offsets: Sequence[int], now_ms: int, times: Schedule
+    ) -> Scheduled:
+        """Acquire records that `ready` has returned. The offsets ascend."""
+        if self.phase is not Phase.ACTIVE:
+            return Scheduled(Acquired([], 0), Change(), False)
+        return schedule.acquire_deferred(
+            self._window, self._settings(), request.member_id, offsets, now_ms, times
+        )
+
+    def drop(self, offsets: Sequence[int]) -> None:
+        """Archive records that `ready` has returned, but which the log does not have any more."""
+        self._window.deferred.drop(offsets)
+
+    def back_off(self, change: Change, now_ms: int) -> None:
+        """Let the records of a change that are available again wait, as the settings say.
+
+        Call this after `complete`, `undo` and `expire`. `now_ms` is the time since the epoch.
+        """
+        schedule.back_off(self._window, self._settings(), change, now_ms)
+
+    def next_due_ms(self) -> int | None:
+        """Return when to call `on_time`; None if no record waits."""
+        return self._window.deferred.next_due_ms
+
+    def on_time(self, now_ms: int) -> bool:
+        """Note the time since the epoch. Return whether deferred records became ready."""
+        return self._window.deferred.on_time(now_ms)
+
+    def passed(self) -> Passed:
+        """Return what must be stored of complete records among deferred ones (see `passed`)."""
+        return passed.find(self._window, self._passed_to)
+
+    def on_passed(self, stored: Passed) -> None:
+        """Note that the result of `passed` is stored."""
+        self._passed_to = max(self._passed_to, stored.end_offset)
+        self._window.deferred.on_joined(stored.finished)
 
     # -- dead letters -----------------------------------------------------------------------------
 

@@ -67,6 +67,18 @@ class ShareSettings(NamedTuple):
     renew_enabled: bool
     has_dead_letters: bool = False
     """Whether records that are given up are written to a dead letter queue (KIP-1191)."""
+    delays: bool = False
+    """Whether records are delivered when their header says (see `schedule`)."""
+    backoff_ms: int = 0
+    """How long a record waits after its first delivery. Doubled after each further delivery."""
+    backoff_max_ms: int = 0
+    ttl_ms: int = -1
+    """For how long a record may be delivered; -1 means for ever."""
+
+    @property
+    def reads_times(self) -> bool:
+        """Whether an acquisition needs the times of the records (see `schedule`)."""
+        return self.delays or self.ttl_ms >= 0
 
     @property
     def limit(self) -> DeliveryLimit:

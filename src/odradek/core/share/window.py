@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from odradek.core.share.batches import Batches
+from odradek.core.share.deferred import Deferred
 from odradek.core.share.in_flight import InFlightBatch, InFlightState
 from odradek.core.share.locks import Locks
 from odradek.core.share.states import NO_MEMBER, RecordState, StateBatch
@@ -30,6 +31,8 @@ class Window:
     def __init__(self) -> None:
         self.batches = Batches()
         self.locks = Locks()
+        self.deferred = Deferred()
+        """Records that are delivered apart. In the window they are ARCHIVED."""
         self.start_offset = 0
         self.end_offset = 0
         self.complete_count = 0
@@ -183,6 +186,7 @@ class Window:
         Available records before it are archived. Acquired ones are archived when their acquisition
         ends. The share coordinator learns of the new start offset with the next write.
         """
+        self.deferred.remove_before(log_start_offset)
         if log_start_offset <= self.start_offset:
             return
         if not self.batches:

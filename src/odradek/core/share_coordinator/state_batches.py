@@ -7,13 +7,24 @@ the same state are joined.
 The result has the same batches as in Apache Kafka. Batches are processed in the order of their
 offsets. A batch that neither overlaps nor continues the next batch is final. It is not joined with
 a later result, even if both have the same state.
+
+If there are many batches (of records that are delivered with a delay), only the neighbours of the
+changes are combined again. Then a change does not cost more if there are more batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+MANY: Final = 500
+"""Number of batches from which on only the neighbours of changes are combined. Equal neighbours
+that are not near a change stay separate then; Kafka would join them."""
+_first_offset: Final = attrgetter("first_offset")
+_last_offset: Final = attrgetter("last_offset")
 
 
 class StateBatch(NamedTuple):
@@ -30,12 +41,35 @@ class StateBatch(NamedTuple):
 
 
 def combine(
-    before: Iterable[StateBatch], changes: Iterable[StateBatch], start_offset: int
+    before: Sequence[StateBatch], changes: Iterable[StateBatch], start_offset: int
 ) -> list[StateBatch]:
     """Return the batches after the changes, without the offsets before `start_offset`.
 
-    If `start_offset` is -1, all offsets are kept.
+    `before` is the result of an earlier call. If `start_offset` is -1, all offsets are kept.
     """
+    if len(before) >= MANY:
+        return _combine_near(before, changes, start_offset)
+    return _combine_all(before, changes, start_offset)
+
+
+def _combine_near(
+    before: Sequence[StateBatch], changes: Iterable[StateBatch], start_offset: int
+) -> list[StateBatch]:
+    """Combine each change with the batches that it overlaps or continues."""
+    begin = bisect_left(before, start_offset, key=_last_offset)
+    combined = list(before[begin:])
+    if combined:
+        combined[:1] = _from(start_offset, combined[:1])
+    for change in _from(start_offset, changes):
+        low = bisect_left(combined, change.first_offset - 1, key=_last_offset)
+        high = bisect_right(combined, change.last_offset + 1, key=_first_offset)
+        combined[low:high] = _combine_all(combined[low:high], [change], -1)
+    return combined
+
+
+def _combine_all(
+    before: Iterable[StateBatch], changes: Iterable[StateBatch], start_offset: int
+) -> list[StateBatch]:
     pending = list(_from(start_offset, [*before, *changes]))
     if len(pending) < 2:
         return pending
