@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -39,6 +40,29 @@ def test_the_highest_state_wins(seed):
         assert states(combined, start_offset) == wanted, f"seed {seed}: {batches}"
         assert sum(last - first + 1 for first, last, *_ in combined) == len(wanted)
         assert combined == sorted(combined)
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_only_the_neighbours_of_changes_are_combined_if_there_are_many(seed, monkeypatch):
+    random = Random(seed)
+    found, wanted, start_offset = [], [], -1
+    for _ in range(200):
+        first = random.randrange(60)
+        change = StateBatch(
+            first, first + random.randrange(8), random.randint(1, 3), random.choice((0, 2, 4))
+        )
+        if random.random() < 0.05:
+            start_offset = max(start_offset, random.randrange(30))
+        wanted = combine(wanted, [change], start_offset)
+        with monkeypatch.context() as patch:
+            patch.setattr("odradek.core.share_coordinator.state_batches.MANY", 0)
+            found = combine(found, [change], start_offset)
+        assert states(found, start_offset) == states(wanted, start_offset), f"seed {seed}"
+        assert found == sorted(found)
+        for one, next_one in pairwise(found):
+            assert one.last_offset < next_one.first_offset
+            is_neighbour = one.last_offset + 1 == next_one.first_offset
+            assert not (is_neighbour and one.has_same_state(next_one)), f"seed {seed}: {found}"
 
 
 def test_neighbours_with_the_same_state_are_joined():

@@ -266,9 +266,7 @@ class ShareFetch:
                 return read
         return self._read_ready(local, bytes_max, files)
 
-    def _read_ready(
-        self, local: LocalSharePartition, bytes_max: int, files: FileSystem
-    ) -> _Read:
+    def _read_ready(self, local: LocalSharePartition, bytes_max: int, files: FileSystem) -> _Read:
         """Read deferred records that are ready."""
         partition = local.partition
         error = ErrorCode.NONE
@@ -310,9 +308,7 @@ class ShareFetch:
             batches = fetched_batches(files, data.records)
             times = None
             if local.reads_times and batches:
-                batches, times = read_times(
-                    files, data.records, batches, reads_all=local.has_ttl
-                )
+                batches, times = read_times(files, data.records, batches, reads_all=local.has_ttl)
         except OffsetOutOfRange:  # the log ends before the offset
             return _Read(local, offset, None, [], (), ErrorCode.NONE)
         except ApiError as error:

@@ -16,10 +16,14 @@ is delivered a limited number of times.
   records in the window, `acknowledgement` ends their acquisition.
 - `in_flight` has the state of a batch, or of its single offsets. `batches` orders the batches.
 - `locks` has the acquisition locks and the times at which they expire.
+- `schedule` decides by the times of records when they are delivered: after a delay or a back-off,
+  and not after their time to live. `deferred` has the records that wait, `due_times` when they are
+  due, `offset_set` their offsets. `passed` keeps the stored state of the others small.
 - `dead_letters` has the records that are written to the dead letter queue (KIP-1191).
 - `census` counts the records in flight, for metrics.
 - `session` has the share sessions, which tell the broker the partitions that a member fetches.
 
 The model is `SharePartition` of Apache Kafka 4.3, whose decisions these classes reproduce. Records
-are not stored here: a batch is a range of offsets.
+are not stored here: a batch is a range of offsets. Kafka has nothing like `schedule`. Without its
+settings nothing is deferred.
 """

@@ -353,9 +353,7 @@ def expire(window: Window, settings: ShareSettings, now_ms: int) -> Change:
     return change
 
 
-def _expire_deferred(
-    window: Window, settings: ShareSettings, change: Change, now_ms: int
-) -> None:
+def _expire_deferred(window: Window, settings: ShareSettings, change: Change, now_ms: int) -> None:
     """Release the deferred records whose locks have expired."""
     deferred = window.deferred
     while (lock := deferred.locks.pop_expired(now_ms)) is not None:

@@ -68,6 +68,12 @@ class Deferred:
         return len(self.unfinished) - len(self._ready) - len(self.acquired)
 
     @property
+    def incomplete_count(self) -> int:
+        """Number of records that are neither finished nor about to be."""
+        ending = sum(each.state.is_terminal for each in self.acquired.values())
+        return len(self.unfinished) - ending
+
+    @property
     def next_due_ms(self) -> int | None:
         """When to call `on_time`; None if no record waits."""
         return self._due_times.next_ms()
@@ -117,9 +123,7 @@ class Deferred:
         ranges: list[AcquiredRecords] = []
         for offset in offsets:
             del self._ready[offset]
-            state = InFlightState(
-                RecordState.AVAILABLE, self._deliveries.pop(offset, 0), NO_MEMBER
-            )
+            state = InFlightState(RecordState.AVAILABLE, self._deliveries.pop(offset, 0), NO_MEMBER)
             state.acquire(member_id, self.locks.add(offset, offset, expiration_ms))
             self.acquired[offset] = state
             last = ranges[-1] if ranges else None

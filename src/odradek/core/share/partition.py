@@ -113,10 +113,10 @@ class SharePartition:
     def complete_count(self) -> int:
         """Number of complete records from the start offset on."""
         window = self._window
-        unfinished = len(window.deferred.unfinished)
-        if not unfinished:
+        if not window.deferred.unfinished:
             return window.complete_count
-        return window.start_offset - self.start_offset + window.complete_count - unfinished
+        passed = window.start_offset - self.start_offset
+        return passed + window.complete_count - window.deferred.incomplete_count
 
     @property
     def in_flight_count(self) -> int:
@@ -137,8 +137,13 @@ class SharePartition:
         """Return the offset from which to fetch; None if no record can be acquired now."""
         if self.phase is not Phase.ACTIVE:
             return None
-        if not self._window.can_acquire(self._settings().record_locks_max):
-            return None
+        settings = self._settings()
+        if not self._window.can_acquire(settings.record_locks_max):
+            # A window that was loaded with deferred records may be larger than the limit.
+            if not (settings.defers and self._window.close_gaps()):
+                return None
+            if not self._window.can_acquire(settings.record_locks_max):
+                return None
         window = self._window
         offset = window.next_fetch_offset()
         if window.deferred.is_full and (not window.batches or offset > window.end_offset):

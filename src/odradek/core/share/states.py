@@ -76,6 +76,11 @@ class ShareSettings(NamedTuple):
     """For how long a record may be delivered; -1 means for ever."""
 
     @property
+    def defers(self) -> bool:
+        """Whether records may be deferred (see `deferred`)."""
+        return self.delays or self.backoff_ms > 0
+
+    @property
     def reads_times(self) -> bool:
         """Whether an acquisition needs the times of the records (see `schedule`)."""
         return self.delays or self.ttl_ms >= 0

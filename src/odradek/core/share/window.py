@@ -165,6 +165,16 @@ class Window:
         else:
             self._gap_start = None
 
+    def close_gaps(self) -> bool:
+        """Note that there are no gaps, if there are none. Return whether the start offset moves.
+
+        Kafka notes this only when records after the end offset are acquired.
+        """
+        if not self.has_gaps or self._first_available() is not None:
+            return False
+        self._gap_start = None
+        return self.advance()
+
     def archive_missing(self, fetch_offset: int, base_offset: int) -> None:
         """Archive available records that compaction has removed.
 

@@ -21,8 +21,8 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 MANY: Final = 500
-"""Number of batches from which on only the neighbours of changes are combined. Equal neighbours
-that are not near a change stay separate then; Kafka would join them."""
+"""Number of batches from which on only the neighbours of changes are combined. Then the batches may
+be divided otherwise than in Kafka."""
 _first_offset: Final = attrgetter("first_offset")
 _last_offset: Final = attrgetter("last_offset")
 
@@ -63,7 +63,8 @@ def _combine_near(
     for change in _from(start_offset, changes):
         low = bisect_left(combined, change.first_offset - 1, key=_last_offset)
         high = bisect_right(combined, change.last_offset + 1, key=_first_offset)
-        combined[low:high] = _combine_all(combined[low:high], [change], -1)
+        near = _combine_all(combined[low:high], [change], -1)
+        combined[low:high] = _combine_all(near, [], -1)  # joins results that are equal, too
     return combined
 
 
