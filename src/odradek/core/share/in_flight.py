@@ -79,7 +79,8 @@ class InFlightState:
 
     def give_up(self, given_up: RecordState) -> None:
         """End an acquisition of which the member never learns: it was no delivery."""
-        assert self.state is RecordState.ACQUIRED and self._before is None
+        assert self.state is RecordState.ACQUIRED
+        assert not self.in_transition
         self.delivery_count -= 1
         self.state = given_up
         self.member_id = NO_MEMBER
