@@ -6,11 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.authorizer.matrix.stage import codes
 from tests.authorizer.table import (
     GROUP,
     REFUSALS,
@@ -118,20 +119,6 @@ async def serving(path: Path, **settings: str) -> AsyncIterator[Served]:
         yield served
     finally:
         await node.stop()
-
-
-def codes(message: Any) -> Iterator[int]:
-    """All error codes of a response."""
-    if isinstance(message, list):
-        for each in message:
-            yield from codes(each)
-        return
-    for name in getattr(type(message), "__slots__", ()):
-        value = getattr(message, name)
-        if name in ("error_code", "partition_error_code"):
-            yield value
-        elif isinstance(value, list) or hasattr(type(value), "__slots__"):
-            yield from codes(value)
 
 
 def elsewhere(need: Need) -> Need:

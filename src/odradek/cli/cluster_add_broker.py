@@ -233,7 +233,7 @@ def _check_reachable(addresses: Sequence[VoterAddress]) -> None:
 
 def _shared_settings(cluster: Cluster, info: ClusterInfo) -> dict[str, str]:
     """Return the shared settings that a running broker has set."""
-    running = [each.id for each in info.brokers if not each.fenced]
+    running = [each.id for each in info.unfenced]
     if not running:
         return {}
     resource = Resource(ResourceType.BROKER, str(running[0]))

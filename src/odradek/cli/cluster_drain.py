@@ -50,7 +50,7 @@ class _Facts:
 
     @property
     def usable(self) -> list[int]:
-        return [each.id for each in self.info.brokers if not each.fenced]
+        return [each.id for each in self.info.unfenced]
 
 
 def _gather(cluster: Cluster) -> _Facts:
@@ -135,7 +135,7 @@ def _plan_drain(facts: _Facts, broker: int) -> Plan:
     known.update(each for replicas in facts.partitions.values() for each in replicas)
     if broker not in known:
         raise _no_broker(facts.info, broker)
-    usable = [each for each in facts.info.brokers if not each.fenced]
+    usable = facts.info.unfenced
     plan = plan_drain(broker, usable, facts.partitions)
     if plan.impossible:
         shown = ", ".join(map(str, plan.impossible[:SHOWN_MAX]))
@@ -260,7 +260,7 @@ def rebalance(dry_run: bool, at_once: int, as_json: bool) -> None:
     """
     with connected() as client:
         facts = _gather(client)
-        usable = [each for each in facts.info.brokers if not each.fenced]
+        usable = facts.info.unfenced
         plan = plan_balance(usable, facts.partitions)
         elected = 0
         if not dry_run:

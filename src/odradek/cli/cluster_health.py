@@ -95,7 +95,7 @@ class Facts:
 
     def running(self) -> list[int]:
         """Return the ids of the brokers that serve clients."""
-        return [each.id for each in self.info.brokers if not each.fenced]
+        return [each.id for each in self.info.unfenced]
 
 
 def diagnose(facts: Facts) -> list[Problem]:

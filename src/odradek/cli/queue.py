@@ -136,7 +136,7 @@ def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
             report.print(with_members=members)
         if not members and any(report.lacks_metrics for report in reports):
             note(
-                "Acquired records and their locks are not known of all partitions: start the "
+                "The acquired records and locks of some partitions are not known: start the "
                 "brokers with --metrics-port (odradek.metrics.port) to see them."
             )
     end_with_errors(errors)

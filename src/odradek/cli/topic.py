@@ -29,6 +29,7 @@ from odradek.client.admin.topics import (
     create_partitions,
     create_topics,
     delete_topics,
+    exists_already,
 )
 from odradek.client.errors import BrokerError, ClientError
 from odradek.model import uuids
@@ -171,7 +172,7 @@ def create(
             shape += plural(each.replication_factor, "replica")
             click.echo(f"{verb} {each.name} ({shape})")
     errors = [each for each in results.values() if isinstance(each, ClientError)]
-    end_with_errors([e for e in errors if not (if_not_exists and _exists_already(e))])
+    end_with_errors([e for e in errors if not (if_not_exists and exists_already(e))])
 
 
 def _parse_assignment(text: str) -> list[list[int]]:
@@ -179,10 +180,6 @@ def _parse_assignment(text: str) -> list[list[int]]:
         return [[int(broker) for broker in each.split(":")] for each in text.split(",")]
     except ValueError:
         raise click.UsageError(f"--assignment {text!r}: write broker ids as 1:2,2:3") from None
-
-
-def _exists_already(error: ClientError) -> bool:
-    return isinstance(error, BrokerError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def _created_json(created: CreatedTopic) -> dict[str, object]:

@@ -16,12 +16,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
-from odradek.client.admin.topics import NewTopic, create_topics
+from odradek.client.admin.topics import NewTopic, create_topics, exists_already
 from odradek.client.cluster import Cluster
-from odradek.client.errors import BrokerError
 from odradek.client.producer import Producer
 from odradek.client.security import parse_security
-from odradek.model.errors import ErrorCode
 
 Line = tuple[str, object, object]
 """One comparison: a description, the expected value, and the value that was found."""
@@ -72,7 +70,7 @@ class Places:
         with self.connect() as cluster:
             new = [NewTopic(name, partitions, 1, configs) for name in topics]
             for made in create_topics(cluster, new).values():
-                if isinstance(made, Exception) and not (self.is_continued and _exists(made)):
+                if isinstance(made, Exception) and not (self.is_continued and exists_already(made)):
                     raise made
 
     def send(self, topic: str, records: Iterable[tuple[str, str | None]]) -> int:
@@ -152,10 +150,6 @@ class Places:
         query.awaitTermination()
         if self.stopping.is_set():
             raise StoppedError("stopped")
-
-
-def _exists(error: Exception) -> bool:
-    return isinstance(error, BrokerError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def parsed(records: DataFrame, schema: str) -> DataFrame:

@@ -23,7 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from odradek.client.admin.topics import NewTopic, create_topics
+from odradek.client.admin.topics import NewTopic, create_topics, exists_already
 from odradek.client.cluster import Cluster
 from odradek.client.deadline import Deadline
 from odradek.client.errors import BrokerError, ClientError, NoSuchTopicError, check
@@ -70,12 +70,8 @@ def create_topic(cluster: Cluster) -> None:
     with contextlib.suppress(BrokerError):
         replicas = cluster.topic(TRANSACTIONS_TOPIC).replication_factor
     created = create_topics(cluster, [NewTopic(TOPIC, 1, replicas, SETTINGS)])[TOPIC]
-    if isinstance(created, ClientError) and not _exists(created):
+    if isinstance(created, ClientError) and not exists_already(created):
         raise created
-
-
-def _exists(error: ClientError) -> bool:
-    return isinstance(error, BrokerError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def encoded(marker: Marker) -> EncodedRecords:

@@ -57,6 +57,11 @@ class ClusterInfo:
     controller_id: int
     brokers: tuple[BrokerInfo, ...]
 
+    @property
+    def unfenced(self) -> list[BrokerInfo]:
+        """The brokers that serve clients."""
+        return [each for each in self.brokers if not each.fenced]
+
 
 def describe_cluster(cluster: Cluster) -> ClusterInfo:
     """Return the cluster's id, controller and brokers.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from odradek.client.cluster import Cluster
-from odradek.client.errors import ClientError, NoSuchTopicError, broker_error
+from odradek.client.errors import BrokerError, ClientError, NoSuchTopicError, broker_error
 from odradek.client.fan_out import fan_out, to_leaders
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -60,6 +60,11 @@ class CreatedTopic:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str | None]
+
+
+def exists_already(error: Exception) -> bool:
+    """Return whether a topic was not created because it exists."""
+    return isinstance(error, BrokerError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def create_topics(
