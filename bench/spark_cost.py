@@ -1,7 +1,7 @@
 """Measures jobs of Spark: records per second, and processor time per record.
 
-The processor time is that of the benchmark's process, of Spark and of its Python workers, without
-the broker. The rounds of the jobs alternate, and the first rounds warm up. Results are medians.
+The processor time is that of the benchmark's process, of Spark and of its Python workers. That of
+the broker is only included on request. The rounds of the jobs alternate, and the first rounds warm up. Results are medians.
 """
 
 from __future__ import annotations
@@ -47,14 +47,20 @@ def cpu_seconds(broker: Broker) -> float:
     return total
 
 
-def measure(jobs: dict[str, Job], records: int, broker: Broker) -> dict[str, Cost]:
+def measure(
+    jobs: dict[str, Job], records: int, broker: Broker, with_broker: bool = False
+) -> dict[str, Cost]:
     """Return the cost of each job, which processes `records`."""
+
+    def cpu() -> float:
+        return cpu_seconds(broker) + (broker.cpu_seconds() if with_broker else 0)
+
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in jobs}
     for number in range(WARM_UP_ROUNDS + ROUNDS):
         for name, job in jobs.items():
-            began, cpu_began = time.perf_counter(), cpu_seconds(broker)
+            began, cpu_began = time.perf_counter(), cpu()
             job()
-            ended, cpu_ended = time.perf_counter(), cpu_seconds(broker)
+            ended, cpu_ended = time.perf_counter(), cpu()
             if number >= WARM_UP_ROUNDS:
                 taken[name].append((ended - began, cpu_ended - cpu_began))
     return {

@@ -140,7 +140,7 @@ def values(rows: list[dict]) -> list[str]:
 
 
 @pytest.fixture
-def filled(servers, make_topic, request) -> Iterator[str]:
+def filled(servers, make_topic) -> Iterator[str]:
     """A topic with several codecs, and transactions that are committed, aborted and open."""
     topic = make_topic(partitions=2)
     settings = {"bootstrap.servers": servers, "linger.ms": 1}
@@ -150,7 +150,7 @@ def filled(servers, make_topic, request) -> Iterator[str]:
             headers = [("h", b"x")] if each % 7 == 0 else None
             producer.produce(topic, f"{codec}{each}", f"k{each % 9}", each % 2, headers=headers)
         assert producer.flush(30) == 0
-    producer = Producer({**settings, "transactional.id": topic})
+    producer = Producer({**settings, "transactional.id": topic, "transaction.timeout.ms": 900_000})
     producer.init_transactions(30)
     for end in (producer.commit_transaction, producer.abort_transaction, None):
         producer.begin_transaction()

@@ -18,7 +18,7 @@ from tests.spark.log_histories import BrokerReader, FilesReader, History, read_o
 from tests.support.run_seed import seeds
 
 from odradek.log import PartitionLog
-from odradek.spark import replicas, segment_reading
+from odradek.spark import replicas, segment_reading, segments
 from odradek.spark.planning import Split
 
 EVERYTHING = Split(PARTITION, 0, 1 << 60)
@@ -156,6 +156,24 @@ def test_a_damaged_batch_and_those_after_it_are_left_to_the_broker(tmp_path):
     assert found == expected[: len(found)]
     assert found
     assert end <= 10
+
+
+def test_a_segment_that_a_list_lacks_is_no_gap(tmp_path, monkeypatch):
+    """A list of names is not made at one moment, so a renamed file may be in none of its states."""
+    log = filled(tmp_path / "log", segment_bytes=300)
+    expected = through_broker(log, readable(log, False), False)
+    complete = segments.list_segments
+    lists = 0
+
+    def list_segments(directory):
+        nonlocal lists
+        lists += 1
+        found = complete(directory)
+        return found._replace(bases=(found.bases[0], *found.bases[2:])) if lists == 1 else found
+
+    monkeypatch.setattr(segments, "list_segments", list_segments)
+    reader = FilesReader(log, read_options_for(False), Split(PARTITION, 0, log.log_end_offset))
+    assert read_until_the_end(reader) == (expected, log.log_end_offset)
 
 
 def test_a_removed_file_is_not_read_on(tmp_path):
