@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from itertools import pairwise
 
 import pytest
@@ -156,6 +157,34 @@ def test_a_damaged_batch_and_those_after_it_are_left_to_the_broker(tmp_path):
     assert found == expected[: len(found)]
     assert found
     assert end <= 10
+
+
+def test_records_before_the_log_start_offset_are_left_to_the_broker(tmp_path):
+    log = filled(tmp_path / "log")
+    log.delete_records_before(6)
+    split = Split(PARTITION, 0, log.log_end_offset)
+    assert read_until_the_end(FilesReader(log, read_options_for(False), split)) == ([], 0)
+    assert len(list(log.segments)) == 1
+
+
+def test_a_wrong_offset_index_skips_no_records(tmp_path):
+    log = filled(tmp_path / "log")
+    expected = through_broker(log, Split(PARTITION, 5, log.log_end_offset), False)
+    last = log.segments.active.position_of(18)
+    for position in (last, last + 1, log.size + 100, -3):
+        with open(log.segments.active.path(".index"), "wb") as file:
+            file.write(struct.pack(">iiii", 0, position, 6, last))
+        reader = FilesReader(log, read_options_for(False), Split(PARTITION, 5, log.log_end_offset))
+        assert read_until_the_end(reader) == (expected, log.log_end_offset)
+
+
+def test_a_batch_that_ends_above_the_safe_end_is_left_to_the_broker(tmp_path):
+    """A high watermark is never inside a batch of the leader."""
+    log = LogWorkspace(tmp_path / "log").open()
+    append(log, *(b"%d" % number for number in range(10)))
+    for end, found in ((5, 0), (10, 10)):
+        reader = FilesReader(log, read_options_for(False), EVERYTHING, end=end)
+        assert read_until_the_end(reader)[1] == found
 
 
 def test_a_segment_that_a_list_lacks_is_no_gap(tmp_path, monkeypatch):
