@@ -1,7 +1,8 @@
 """A plugin of mypy: a field is written only by methods of the class that declares it.
 
-`other.field = value` in any other place is an error of the type checker. A property with a setter is no field: its owner decides what an assignment means. Messages of
-the protocol (`odradek.wire.generated`) are data, and are filled in by whoever makes them.
+`other.field = value` in any other place is an error of the type checker. A property with a setter is
+no field: its owner decides what an assignment means. Messages of the protocol
+(`odradek.wire.generated`) are data, and are filled in by whoever makes them.
 
 `test_field_owners.py` shows that it finds a planted violation.
 """

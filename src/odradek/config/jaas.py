@@ -2,9 +2,9 @@
 
     org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";
 
-With `tokenauth="true"`, ScramLoginModule uses a delegation token: `username` is its id, and
-`password` its HMAC in base64. The server's options of PlainLoginModule are `user_NAME="PASSWORD"`. `username` and `password` are
-the credentials of the node itself as a client.
+The server's options of PlainLoginModule are `user_NAME="PASSWORD"`. `username` and `password` are the
+credentials of the node itself as a client. With `tokenauth="true"`, ScramLoginModule uses a
+delegation token: `username` is its id, and `password` its HMAC in base64.
 """
 
 from __future__ import annotations

@@ -543,8 +543,7 @@ class LogAppender:
         if changes is not None:
             self._producers.update(changes, completed)
 
-    # -- common part of all appends
-    # --------------------------------------------------------------------
+    # -- the common part of all appends ---------------------------------------------------------
 
     def _append_batch(
         self,

@@ -2,8 +2,8 @@
 
 In each history the query copies `RECORDS` records in micro-batches of a hundred. Each fault is at a
 random step of a random micro-batch, or at a random time. A driver can also become a zombie: it waits
-at a step, continues when another driver has taken over the query, and is killed later. At the end a read_committed consumer of
-another implementation must find every record exactly once.
+at a step, continues when another driver has taken over the query, and is killed later. At the end a
+read_committed consumer of another implementation must find every record exactly once.
 """
 
 from __future__ import annotations
