@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from compat import authenticated, matrix, mixed_group, secured
+from compat import authenticated, matrix, mixed_group, secured, secured_tools
 from compat.clients import CLIENTS, TOOLS, Client, require_tools
 from compat.driver import Driver
 from compat.lab.broker import Broker
@@ -29,6 +29,7 @@ from compat.logins.table import CLIENTS as LOGIN_CLIENTS
 from compat.logins.table import ROWS, Row
 from compat.results import FAILED, PASSED, SKIPPED, Outcome, Results
 from compat.scenarios import SCENARIOS, CheckFailed, Scenario, Stage
+from compat.tools.workbench import Workbench
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -56,6 +57,7 @@ MATRIX = "reads what {} wrote"
 MIXED_GROUP = "one group of all"
 BOTH_PROTOCOLS = "one group of both protocols"
 SECURED = "a secured node"
+SECURED_TOOLS = "tools on a secured node"
 LOGIN = "login: {}"
 
 
@@ -102,8 +104,7 @@ class Run:
                 self._record("all", MIXED_GROUP, lambda: mixed_group.play(drivers))
             if len(drivers) > 1 and self.wanted(BOTH_PROTOCOLS):
                 self._record("all", BOTH_PROTOCOLS, lambda: mixed_group.play_both(drivers))
-            if isinstance(self.broker, OdradekNode) and self.wanted(SECURED):
-                self._secured()
+            self._secured()
             self._logins()
         finally:
             for driver in self._drivers.values():
@@ -112,11 +113,18 @@ class Run:
 
     def _secured(self) -> None:
         clients = [each for each in self.clients if each.name in secured.FILES]
-        if not clients:
+        if not self.wanted(SECURED):
+            clients = []
+        with_tools = self.with_tools and self.wanted(SECURED_TOOLS)
+        if not clients and not with_tools:
             return
-        with secured.SecuredNode() as node:
+        ours = isinstance(self.broker, OdradekNode)
+        with secured.SecuredNode() if ours else secured.SecuredApacheKafka() as node:
             for client in clients:
                 self._record(client.name, SECURED, lambda c=client: secured.play(c, node, LOGS))  # type: ignore[misc]
+            if with_tools:
+                with Workbench(node, self._logs) as bench:
+                    self._record(TOOLS, SECURED_TOOLS, lambda: secured_tools.play(node, bench))
 
     def _logins(self) -> None:
         rows = [row for row in ROWS if self.wanted(LOGIN.format(row.name))]
@@ -202,7 +210,7 @@ class Run:
                 self._record(client, name, lambda r=reader, o=other: matrix.read(r, o))  # type: ignore[misc]
 
     def _tools(self) -> None:
-        from compat.tools import TOOL_CHECKS, Workbench
+        from compat.tools import TOOL_CHECKS
 
         checks = [each for each in TOOL_CHECKS if self.wanted(each.name)]
         try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from compat.clients import Client
 from compat.driver import Driver, Record
-from compat.lab.broker import BrokerFailed
+from compat.lab.apache_kafka import LOGGING, SINGLE_NODE, BriefApacheKafka
+from compat.lab.broker import Broker, BrokerFailed
 from compat.lab.dialogue import DialogueError, Refused
 from compat.lab.odradek_node import OdradekNode
 from compat.scenarios.stage import equal, holds
@@ -24,17 +27,17 @@ of the authority from librdkafka's file, as a user would."""
 VALUES = [b"one", b"two", b"x" * 50_000]
 
 
-class SecuredNode(OdradekNode):
-    """`odradek secure init DIR`, then `odradek serve --config DIR/server.properties`."""
+class Secured(Broker):
+    """A broker with the files of `odradek secure init DIR`."""
 
-    name = "a secured node of Odradek"
+    program = Path(sys.executable).with_name("odradek")
 
     @property
     def files(self) -> Path:
         """The directory with the certificates and settings."""
         return self.directory / "secured"
 
-    def prepare(self) -> None:
+    def make_files(self) -> None:
         """Make the certificates and settings.
 
         Raises:
@@ -48,17 +51,64 @@ class SecuredNode(OdradekNode):
         if done.returncode:
             raise BrokerFailed(f"odradek secure init: {done.stderr.strip()}")
 
-    def command(self) -> Sequence[str]:
-        """Return the command that starts the node."""
-        return [str(self.program), "serve", "--config", str(self.files / "server.properties")]
-
     def _serves(self) -> bool:
         words = [self.program, "topic", "list", "--command-config", self.files / FILES["java"]]
         done = subprocess.run([str(each) for each in words], capture_output=True, check=False)
         return done.returncode == 0
 
 
-def play(client: Client, node: SecuredNode, logs: Path) -> None:
+class SecuredApacheKafka(Secured, BriefApacheKafka):
+    """Apache Kafka with the file `server.properties`, and a controller listener, which it needs."""
+
+    name = "Apache Kafka with the files of odradek secure"
+
+    @property
+    def properties(self) -> Path:
+        """The file of `odradek secure init`."""
+        return self.files / "server.properties"
+
+    def prepare(self) -> None:
+        """Make the files, add the listener, and format the data directory."""
+        self.make_files()
+        controller = f"CONTROLLER://127.0.0.1:{self._controller_port}"
+        text = self.properties.read_text(encoding="utf-8")
+        more = {
+            "listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": controller.removeprefix("CONTROLLER://"),
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            **SINGLE_NODE,
+        }
+        text = re.sub(r"(?m)^(listeners=.*)$", rf"\1,{controller}", text)
+        text = re.sub(r"(?m)^(super.users=.*)$", r"\1;User:ANONYMOUS", text)
+        # Its broker connects to itself.
+        text = re.sub(
+            r'required user_admin="(.*?)"',
+            r'required username="admin" password="\1" user_admin="\1"',
+            text,
+        )
+        text += "".join(f"{name}={value}\n" for name, value in more.items())
+        self.properties.write_text(text, encoding="utf-8")
+        (self.directory / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+        self._format()
+
+
+class SecuredNode(Secured, OdradekNode):
+    """`odradek secure init DIR`, then `odradek serve --config DIR/server.properties`."""
+
+    name = "a secured node of Odradek"
+    program = Secured.program
+
+    def prepare(self) -> None:
+        """Make the files."""
+        self.make_files()
+
+    def command(self) -> Sequence[str]:
+        """Return the command that starts the node."""
+        return [str(self.program), "serve", "--config", str(self.files / "server.properties")]
+
+
+def play(client: Client, node: Secured, logs: Path) -> None:
     """Write and read with the client; then try a wrong password.
 
     Raises:
@@ -86,7 +136,7 @@ def play(client: Client, node: SecuredNode, logs: Path) -> None:
     holds(not _may_read(client, node, logs, wrong, topic), "a wrong password is refused")
 
 
-def _may_read(client: Client, node: SecuredNode, logs: Path, file: Path, topic: str) -> bool:
+def _may_read(client: Client, node: Secured, logs: Path, file: Path, topic: str) -> bool:
     try:
         driver = _driver(client, node, logs, file)
     except (DialogueError, Refused):
@@ -99,6 +149,6 @@ def _may_read(client: Client, node: SecuredNode, logs: Path, file: Path, topic: 
         driver.close(patience=0)
 
 
-def _driver(client: Client, node: SecuredNode, logs: Path, file: Path) -> Driver:
+def _driver(client: Client, node: Secured, logs: Path, file: Path) -> Driver:
     environment = {"CLIENT_PROPERTIES": str(file)}
     return Driver(client.name, client.command(), node.port, logs, environment)

@@ -5,10 +5,11 @@ import socket
 import ssl
 import struct
 import time
+from pathlib import Path
 
 import pytest
 from compat.lab.wire_client import WireClient
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from odradek.wire.generated.metadata_request import MetadataRequest
@@ -155,23 +156,43 @@ def server_names(port, pki):
         return str(client.socket.getpeercert()["subject"])
 
 
-def test_another_key_while_the_node_runs(ports, pki, broker, caplog):
+def alter(broker, name, value, *, keeps_others=True):
+    """Change a setting of the broker, with IncrementalAlterConfigs or with AlterConfigs."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-
-    def use(file):
-        entry = ConfigEntry(
-            "listener.name.ssl.ssl.keystore.location",
-            file,
-            incremental_operation=AlterConfigOpType.SET,
-        )
+    if keeps_others:
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource("broker", "1", incremental_configs=[entry])
         admin.incremental_alter_configs([resource])[resource].result(20)
+    else:
+        resource = ConfigResource("broker", "1", set_config={name: value})
+        admin.alter_configs([resource])[resource].result(20)
 
+
+KEY = "listener.name.ssl.ssl.keystore.location"
+
+
+def test_another_key_while_the_node_runs(ports, pki, broker, caplog, tmp_path):
+    file = tmp_path / "key.pem"
+    file.write_text(Path(pki.alice).read_text())
     assert "'server'" in server_names(ports["SSL"], pki)
-    use(pki.alice)
+    alter(broker, KEY, str(file))
     assert "'alice'" in server_names(ports["SSL"], pki)
-    use("/no/such/file")
+    file.write_text("no key")
+    alter(broker, "log.cleaner.threads", "1")  # all keys are read again
     assert "'alice'" in server_names(ports["SSL"], pki)
     assert "listener SSL keeps its key and certificates: cannot use the key" in caplog.text
-    use(pki.server)
+    alter(broker, KEY, pki.server)
+    assert "'server'" in server_names(ports["SSL"], pki)
+
+
+@pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
+@pytest.mark.parametrize("keeps_others", [True, False])
+def test_a_key_that_cannot_be_used_is_refused(ports, pki, broker, keeps_others):
+    for file in ("/no/such/file", pki.ca):
+        with pytest.raises(KafkaException, match="cannot use the key") as refused:
+            alter(broker, KEY, file, keeps_others=keeps_others)
+        assert refused.value.args[0].code() == KafkaError.INVALID_REQUEST
+    name = KEY.replace("keystore", "truststore")
+    with pytest.raises(KafkaException, match="cannot use the certificates"):
+        alter(broker, name, "/no/such/file", keeps_others=keeps_others)
     assert "'server'" in server_names(ports["SSL"], pki)

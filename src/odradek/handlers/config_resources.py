@@ -6,11 +6,16 @@ Some resources are changed by this node, all others by the controller.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from odradek.broker.broker import Broker
+from odradek.broker.context import RequestContext
 from odradek.broker.controller.controller import Controller
+from odradek.broker.listener_keys import check_keys
+from odradek.config.checks import ConfigurationError
+from odradek.env.tls_files import TlsError
+from odradek.handlers.authorization import AclOperation, permits_cluster
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
 
@@ -109,3 +114,25 @@ def check_own_id(node: Broker | Controller, name: str) -> None:
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {node.node_id}, but received {name}",
         )
+
+
+def check_keys_of_listeners(
+    broker: Broker, context: RequestContext, changed: Iterable[str], values: Mapping[str, str]
+) -> None:
+    """Check the keys and certificates of listeners whose settings change.
+
+    `values` are all settings of this broker after the change. A client that may not change settings
+    gets its error from the controller, so that it learns nothing about the files of this node.
+
+    Raises:
+        ApiError: INVALID_REQUEST.
+    """
+    names = [each for each in changed if each.startswith("listener.name.")]
+    if not names or not permits_cluster(
+        broker, context, AclOperation.ALTER_CONFIGS, log_denied=False
+    ):
+        return
+    try:
+        check_keys(broker.config, names, values)
+    except (ConfigurationError, TlsError) as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error

@@ -13,6 +13,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.config_resources import (
     answers_in_order,
+    check_keys_of_listeners,
     check_own_id,
     check_resource,
     check_settings,
@@ -43,6 +44,10 @@ async def handle(
                 raise ApiError(ErrorCode.INVALID_REQUEST, "loggers cannot be replaced")
             if resource.resource_type == ResourceType.BROKER and resource.resource_name:
                 check_own_id(broker, resource.resource_name)
+                values = {
+                    each.name: each.value for each in resource.configs if each.value is not None
+                }
+                check_keys_of_listeners(broker, context, values, values)
         except ApiError as error:
             return AlterConfigsResourceResponse(
                 resource_type=resource.resource_type,

@@ -5,6 +5,8 @@
   resource twice, the error is INVALID_REQUEST.
 - The settings of a broker can be changed only by a request to this broker. An empty broker name
   means all brokers.
+- If the new settings name a file with a key or certificates that cannot be used, the error is
+  INVALID_REQUEST.
 - A node changes the levels of its loggers immediately. The new levels last until the node stops.
   The active controller changes all other resources.
 - A controller that is not active changes its loggers, too (KIP-919).
@@ -22,6 +24,7 @@ from odradek.broker.controller.controller import Controller
 from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.config_resources import (
     answers_in_order,
+    check_keys_of_listeners,
     check_own_id,
     check_resource,
     check_settings,
@@ -53,6 +56,7 @@ async def handle(
             check_settings(resource.configs, removed)
             if resource.resource_type == ResourceType.BROKER and resource.resource_name:
                 check_own_id(broker, resource.resource_name)
+                _check_files(broker, context, resource, removed)
         except ApiError as error:
             return _response(resource, error)
         return _alter_loggers(
@@ -60,6 +64,19 @@ async def handle(
         )
 
     return await _alter(context, request, here, broker.controller.submit)
+
+
+def _check_files(
+    broker: Broker, context: RequestContext, resource: AlterConfigsResource, removed: Sequence[str]
+) -> None:
+    """Check the files that the settings of this broker name after the change."""
+    values = dict(broker.metadata.image.configs.of(ResourceType.BROKER, resource.resource_name))
+    for each in resource.configs:
+        if each.config_operation == Operation.SET and each.value is not None:
+            values[each.name] = each.value
+    for name in removed:
+        values.pop(name, None)
+    check_keys_of_listeners(broker, context, [each.name for each in resource.configs], values)
 
 
 async def handle_on_controller(

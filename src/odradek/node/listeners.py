@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from odradek.broker.listener_keys import server_tls
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.core.quota.connections import ConnectionRates
@@ -22,7 +23,7 @@ from odradek.env.network import (
     StreamOptions,
     host_address,
 )
-from odradek.env.tls_files import PEM, ClientAuth, ServerTls, TlsError
+from odradek.env.tls_files import ServerTls, TlsError
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.gate_context import GateContext
 from odradek.handlers.sasl_gate import SaslGate
@@ -66,19 +67,7 @@ def _protected_listener(config: BrokerConfig) -> str:
 def _tls(config: BrokerConfig, listener: str) -> ServerTls | None:
     """Return the key and the certificates of a listener; None if it does not use TLS."""
     settings = config.tls_by_listener.get(listener)
-    if settings is None:
-        return None
-    trust = settings.trust
-    return ServerTls(
-        key_file=settings.key.file,
-        key_password=settings.key.password.value,
-        key_type=settings.key.type,
-        trust_file=None if trust is None else trust.file,
-        trust_password="" if trust is None else trust.password.value,
-        trust_type=PEM if trust is None else trust.type,
-        client_auth=ClientAuth(settings.client_auth),
-        versions=settings.versions,
-    )
+    return None if settings is None else server_tls(settings)
 
 
 def gates_of(context: GateContext, dispatcher: Dispatcher) -> dict[str, MakeGate]:

@@ -1,0 +1,52 @@
+"""The keys and certificates of a node's listeners with TLS.
+
+`check_keys` reads the files before a change of settings is stored, as Apache Kafka does
+(DynamicListenerConfig.validateReconfiguration), so that a wrong file is not accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.layers import BrokerLayers
+from odradek.config.tls import TlsSettings, tls_settings
+from odradek.env.tls_context import make_context
+from odradek.env.tls_files import PEM, ClientAuth, ServerTls
+
+_PREFIX = "listener.name."
+
+
+def server_tls(settings: TlsSettings) -> ServerTls:
+    """Return the files and versions of a listener in the form of `odradek.env`."""
+    trust = settings.trust
+    return ServerTls(
+        key_file=settings.key.file,
+        key_password=settings.key.password.value,
+        key_type=settings.key.type,
+        trust_file=None if trust is None else trust.file,
+        trust_password="" if trust is None else trust.password.value,
+        trust_type=PEM if trust is None else trust.type,
+        client_auth=ClientAuth(settings.client_auth),
+        versions=settings.versions,
+    )
+
+
+def check_keys(config: BrokerConfig, changed: Iterable[str], per_broker: Mapping[str, str]) -> None:
+    """Check the files of the listeners that have a setting in `changed`.
+
+    `per_broker` are all settings of this broker after the change.
+
+    Raises:
+        ConfigurationError: settings do not fit together.
+        TlsError: a file cannot be read or is malformed.
+    """
+    listeners = {
+        name.removeprefix(_PREFIX).partition(".")[0]
+        for name in changed
+        if name.startswith(_PREFIX) and ".ssl." in name
+    }
+    layers = BrokerLayers(config.layers.static, config.layers.cluster_default, per_broker)
+    for listener in config.tls_by_listener:
+        if listener.lower() in listeners:
+            make_context(server_tls(tls_settings(layers, listener)))
