@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -167,12 +168,16 @@ class FilesReader(SegmentReader):
         super().__init__(None, options, split)
         self._log = log
         self._differences = differences
+        self.count_found = 0
+        """How often the broker was asked."""
 
     def _find(self) -> Replica:
+        self.count_found += 1
         log = self._log
         committed = self._options.read_committed
         replica = Replica(
             path=log.path,
+            inode=os.stat(self._differences.get("path", log.path)).st_ino,
             topic_partition=PARTITION,
             leader=LEADER,
             is_leader=True,

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from odradek.client.admin.topics import delete_records
+from odradek.client.errors import BrokerError
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark.options import read_options
 from odradek.spark.readers import BatchReader
@@ -103,6 +104,10 @@ def test_a_follower_is_read_up_to_its_stored_high_watermark(
     monkeypatch.setattr(
         cluster, "topic", lambda _: dataclasses.replace(real, partitions={0: in_sync})
     )
+    with pytest.raises(BrokerError, match="BROKER_NOT_AVAILABLE"):
+        found(cluster, topic, copy)
+    cluster.metadata.nodes[77] = cluster.metadata.nodes[in_sync.leader]
+    monkeypatch.setattr(cluster, "refresh", lambda _: cluster.metadata)
     replica = found(cluster, topic, copy)
     assert (replica.is_leader, replica.end, replica.high_watermark) == (False, 0, 10)
     assert not replica.has_all_markers

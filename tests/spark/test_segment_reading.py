@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 from itertools import pairwise
@@ -29,6 +30,7 @@ EVERYTHING = Split(PARTITION, 0, 1 << 60)
 def _small_pieces(monkeypatch):
     monkeypatch.setattr(segment_reading, "FIRST_PIECE_BYTES", 300)
     monkeypatch.setattr(segment_reading, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(segment_reading, "VALID_MS", 600_000)  # also on a busy machine
 
 
 def through_broker(log, split, read_committed):
@@ -218,6 +220,31 @@ def test_a_removed_file_is_not_read_on(tmp_path):
     log.delete_old_segments()
     assert list(batches) == []
     assert reader.next_offset == read_to
+
+
+def test_a_directory_that_was_replaced_is_not_read_on(tmp_path):
+    """The topic was deleted and created again: the new directory has other records."""
+    log = filled(tmp_path / "log")
+    split = Split(PARTITION, 0, log.log_end_offset)
+    inode = os.stat(log.path).st_ino
+    shutil.copytree(log.path, tmp_path / "copy")
+    reader = FilesReader(log, read_options_for(False), split, path=str(tmp_path / "copy"))
+    assert read_until_the_end(reader)[1] == log.log_end_offset
+    reader = FilesReader(
+        log, read_options_for(False), split, path=str(tmp_path / "copy"), inode=inode
+    )
+    assert read_until_the_end(reader) == ([], 0)
+
+
+def test_answers_of_the_broker_are_used_for_a_short_time(tmp_path, monkeypatch):
+    """With no time at all, a piece is read after each answer, but nothing of a transaction."""
+    monkeypatch.setattr(segment_reading, "VALID_MS", 0)
+    log = filled(tmp_path / "log")
+    split = Split(PARTITION, 0, log.log_end_offset)
+    reader = FilesReader(log, read_options_for(False), split)
+    assert rows(reader) == through_broker(log, split, False)
+    assert reader.count_found > 1
+    assert read_until_the_end(FilesReader(log, read_options_for(True), split)) == ([], 0)
 
 
 def test_a_former_copy_of_the_files_may_lack_aborted_transactions(tmp_path):

@@ -4,7 +4,7 @@ A directory `TOPIC-PARTITION` is used only if it is a replica of the partition t
 
 - `meta.properties` of the log directory has the cluster id that the brokers return,
 - `partition.metadata` has the topic id: a topic that was created again has another one,
-- the node in `meta.properties` is the leader or in the ISR,
+- the node in `meta.properties` is the leader or in the ISR, and responds,
 - no other log directory has the partition, too.
 
 A `Replica` is valid for a moment; its docstring says what of it may be read.
@@ -22,10 +22,15 @@ from odradek.client.metadata import Partition
 from odradek.model import uuids
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark import resolution
+from odradek.spark.segments import SegmentsChangedError
+from odradek.wire.generated.metadata_request import MetadataRequest
+from odradek.wire.generated.metadata_response import MetadataResponse
 
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+ALIVE_WAIT_MS = 5_000
+"""How long a follower may take to respond."""
 
 
 class NoReplicaError(Exception):
@@ -44,6 +49,8 @@ class Replica:
     """
 
     path: str
+    inode: int
+    """The inode of the directory. If the topic is created again, it has another one."""
     topic_partition: TopicPartition
     leader: Partition
     is_leader: bool
@@ -63,6 +70,20 @@ class Replica:
         """
         stored = self.stored_high_watermark
         return stored is None or stored >= self.high_watermark
+
+    def check_directory(self) -> None:
+        """Check that the directory still has its name.
+
+        Raises:
+            SegmentsChangedError: the topic was deleted, or the replica was moved.
+            OSError: this cannot be checked.
+        """
+        try:
+            is_same = os.stat(self.path).st_ino == self.inode
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:
+            raise SegmentsChangedError(f"{self.path} was removed or replaced")
 
     def has(self, cluster: Cluster, epoch: int, last_offset: int) -> bool:
         """Return whether the leader's log has the same records up to a batch.
@@ -99,6 +120,7 @@ def find(
         raise NoReplicaError("it has no leader")
     directory = _directory(directories, topic_partition)
     path = f"{directory}/{topic_partition}"
+    inode = _inode(path)
     properties = _properties(f"{directory}/{META_PROPERTIES}", "=")
     cluster_id, node_id = properties.get("cluster.id"), _node_id(properties, directory)
     if cluster_id != cluster.metadata.cluster_id:
@@ -120,9 +142,13 @@ def find(
     if cluster.topic(name).partitions.get(number) != leader:
         raise NoReplicaError("its leader has just changed")
     is_leader = node_id == leader.leader
-    stored = None if is_leader else _stored_high_watermark(directory, topic_partition)
+    stored = None
+    if not is_leader:
+        _check_alive(cluster, node_id)
+        stored = _stored_high_watermark(directory, topic_partition)
     return Replica(
         path=path,
+        inode=inode,
         topic_partition=topic_partition,
         leader=leader,
         is_leader=is_leader,
@@ -146,6 +172,25 @@ def _directory(directories: Sequence[str], topic_partition: TopicPartition) -> s
         except OSError as error:
             raise NoReplicaError(f"{each}: {error.strerror}") from None
     raise NoReplicaError(f"{', '.join(directories)} has no directory {topic_partition}")
+
+
+def _check_alive(cluster: Cluster, node_id: int) -> None:
+    """Check that a follower responds.
+
+    A broker that starts after a crash does not respond before it has repaired its logs. In the
+    meantime, its transaction indexes lack entries, and it may still be in the ISR.
+
+    Raises:
+        ClientError: it does not respond.
+    """
+    cluster.node(node_id).request(MetadataRequest(topics=[]), MetadataResponse, ALIVE_WAIT_MS)
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError as error:
+        raise NoReplicaError(f"{path}: {error.strerror}") from None
 
 
 def _node_id(properties: dict[str, str], directory: str) -> int:

@@ -4,7 +4,8 @@ The brokers are asked every second what is safe to read (`replicas`), and the fi
 there, in large pieces. A piece is used only after these checks:
 
 - every checksum is right (`batches.scan`),
-- the file is still the segment's, so nothing was removed or replaced while it was read,
+- the file is still the segment's, and the directory the replica's, so nothing was removed or
+  replaced while it was read,
 - all batches end below the offset up to which reading is safe,
 - the leader has the same batches, if the replica is a follower,
 - if the piece has transactions and only committed records are read: the log is complete up to the
@@ -109,12 +110,14 @@ class SegmentReader:
         stop = min(self._split.end, replica.end)
         if not replica.start <= self.next_offset < stop:
             return
-        valid = Deadline(VALID_MS)
+        valid, began = Deadline(VALID_MS), self.next_offset
         self._is_complete = False
         listing = segments.list_segments(replica.path)
         aborted = None
         if self._options.read_committed:
             aborted = segments.read_aborted(replica.path, listing, self.next_offset, stop)
+            if valid.expired:  # Since it has answered, the broker may have begun to repair the log.
+                raise SegmentsChangedError("the transaction indexes were read too slowly")
         while self.next_offset < stop:
             base = listing.floor(self.next_offset)
             with segments.opened(replica.path, base) as file:
@@ -125,7 +128,7 @@ class SegmentReader:
                         yield columns.record_batch(
                             scan, *self._split.topic_partition, wanted, self._options.reads_headers
                         )
-                    if valid.expired:
+                    if valid.expired and self.next_offset > began:
                         return
                 if self.next_offset >= stop:
                     return
@@ -171,6 +174,7 @@ class SegmentReader:
             elif data and scan.next_offset < stop:
                 raise SegmentsChangedError("the last batch of a file is incomplete")
             file.check()
+            replica.check_directory()
             yield scan
             if len(data) < size and scan.size == len(data):
                 return
