@@ -177,3 +177,32 @@ def test_errors_say_what_to_do(odradek, queue):
     odradek("consume", queue, "--group", f"{queue}-classic", "--count", 1)
     other = odradek("queue", "work", f"{queue}-classic", queue, "--idle", "10s", code=1)
     assert "Error: " in other.err
+
+
+def test_delayed_records_are_sent_and_shown(odradek, queue):
+    odradek("config", "set", "group", queue, "share.auto.offset.reset=earliest")
+    assert worked(odradek, queue, "--count", 5).lines == [f"v{number}" for number in range(5)]
+    sent = odradek("queue", "delay", "send", queue, "later", "too", "--in", "1h", "--key", "k")
+    assert sent.err.startswith(f"Wrote 2 records to {queue}, to be delivered 2")
+    odradek("queue", "delay", "send", queue, "first", "--at", "2000-01-01")
+    odradek("queue", "delay", "send", queue, "soon", "--in", "30m")
+    odradek("produce", queue, "plain")
+    shown = odradek("queue", "delay", "list", queue)
+    assert "odradek.share.delay.enable is false" in shown.err
+    odradek("config", "set", "group", queue, "odradek.share.delay.enable=true")
+    shown = odradek("queue", "delay", "list", queue)
+    assert shown.err == ""
+    assert [line.split()[2:] for line in shown.lines[1:]] == [
+        [f"{queue}-0@8", "-", "soon"],
+        [f"{queue}-0@5", "k", "later"],
+        [f"{queue}-0@6", "k", "too"],
+    ]
+    first, *_ = odradek("queue", "delay", "list", queue, "--count", 1, "--json").json
+    assert (first["offset"], first["value"], first["topic"]) == (8, "soon", queue)
+    assert worked(odradek, queue, "--count", 2).lines == ["first", "plain"]
+    assert odradek("queue", "delay", "list", queue, "--topic", "other").out == ""
+
+
+def test_delay_send_needs_one_time(odradek, queue):
+    for times in ((), ("--in", "1h", "--at", "now"), ("--at", "tomorrow")):
+        odradek("queue", "delay", "send", queue, "x", *times, code=2)

@@ -25,6 +25,7 @@ from odradek.cli.output import (
     print_table,
 )
 from odradek.cli.queue_dead import dead
+from odradek.cli.queue_delay import delay
 from odradek.cli.queue_metrics import InFlight, read_in_flight
 from odradek.cli.queue_peek import peek
 from odradek.cli.queue_reset import reset
@@ -308,5 +309,6 @@ def delete(group_id: str, topics: tuple[str, ...], yes: bool) -> None:
 
 queue.add_command(work)
 queue.add_command(dead)
+queue.add_command(delay)
 queue.add_command(peek)
 queue.add_command(reset)

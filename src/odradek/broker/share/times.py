@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from odradek.core.share.acquisition import FetchedBatch
-from odradek.core.share.schedule import HEADER, NO_TIME, RecordTime
+from odradek.core.share.schedule import HEADER, NO_TIME, RecordTime, deliver_at_ms
 from odradek.env.file_range import FileRange
 from odradek.env.file_system import FileSystem
 from odradek.log.partition_log import PartitionLog
 from odradek.records.batch import MAGIC, MAGIC_POSITION, RecordBatch
 from odradek.records.compression import Codec, decompress
 from odradek.records.errors import CorruptBatch, DecompressionLimit, InvalidRecords
-from odradek.records.record import Headers, iterate_records
+from odradek.records.record import iterate_records
 
 READ_BYTES_MAX: Final = 512 << 10
 """Size of the part of a log that is read at once. A larger batch is read alone."""
@@ -28,7 +28,6 @@ DECODED_BYTES_MAX: Final = 64 << 20
 """The times of the records of a batch that is larger than this, after decompression, are unknown:
 its records are delivered at once."""
 _HEADER: Final = HEADER.encode()
-_TIME_MAX: Final = 2**62
 
 
 class ReadyRecords(NamedTuple):
@@ -85,21 +84,11 @@ def _times(data: memoryview, *, reads_all: bool) -> Iterator[RecordTime]:
         if not reads_all and _HEADER not in bytes(content):
             return
         for record in iterate_records(batch):
-            deliver_at_ms = _deliver_at_ms(record.headers)
-            if reads_all or deliver_at_ms != NO_TIME:
-                yield RecordTime(record.offset, record.timestamp, deliver_at_ms)
+            due_ms = deliver_at_ms(record.headers)
+            if reads_all or due_ms != NO_TIME:
+                yield RecordTime(record.offset, record.timestamp, due_ms)
     except (CorruptBatch, InvalidRecords, DecompressionLimit):
         return  # a client would not understand the batch either, or the batch is too large
-
-
-def _deliver_at_ms(headers: Headers) -> int:
-    """Return the time in the last header of this name; -1 if there is none, or no valid one."""
-    for name, value in reversed(headers):
-        if name == HEADER:
-            if value is not None and value.isdigit() and len(value) < 20:
-                return min(int(value), _TIME_MAX)
-            return NO_TIME
-    return NO_TIME
 
 
 def read_ready(

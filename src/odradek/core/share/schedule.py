@@ -31,12 +31,25 @@ from odradek.core.share.dead_letters import Cause
 from odradek.core.share.in_flight import InFlightState
 from odradek.core.share.states import RecordState, ShareSettings
 from odradek.core.share.window import Window
+from odradek.records.record import Headers
 from odradek.wire.generated.share_fetch_response import AcquiredRecords
 
 HEADER: Final = "odradek.deliver.at"
 NO_TIME: Final = -1
+_TIME_MAX_MS: Final = 2**62
+_DIGITS_MAX: Final = 20
 DEFERRED_AT_ONCE: Final = 2_000
 """Number of records of whole batches that are deferred in one acquisition, or a few more."""
+
+
+def deliver_at_ms(headers: Headers) -> int:
+    """Return the time in the last header of this name; -1 if there is none, or no valid one."""
+    for name, value in reversed(headers):
+        if name == HEADER:
+            if value is not None and value.isdigit() and len(value) < _DIGITS_MAX:
+                return min(int(value), _TIME_MAX_MS)
+            return NO_TIME
+    return NO_TIME
 
 
 class RecordTime(NamedTuple):
