@@ -6,10 +6,12 @@ import time
 from collections.abc import Mapping
 
 from compat.driver import Record, SharedRecord
+from compat.lab.dialogue import Refused
 from compat.scenarios.stage import CheckFailed, Stage, equal, holds, scenario
 
 POLLING_SECONDS = 60.0
 EXPLICIT = {"share.acknowledgement.mode": "explicit"}
+DELIVER_AT = "odradek.deliver.at"
 LIMITED = {"share.acquire.mode": "record_limit"}
 
 
@@ -184,4 +186,37 @@ def by_duration(stage: Stage) -> None:
     stage.driver.produce(group.topic, [Record(b"new", timestamp=now_ms)])
     group.join("one")
     equal([each.value for each in group.poll("one", 1)], [b"new"], "the records of the last hour")
+    group.leave("one")
+
+
+@scenario("share group delays")
+def delays(stage: Stage) -> None:
+    """Odradek delivers records at the time in a header; Apache Kafka refuses the setting for it."""
+    group = _Group(stage, stage.topic())
+    try:
+        stage.driver.alter_group(group.name, {"odradek.share.delay.enable": "true"})
+    except Refused as refusal:
+        equal(refusal.name, "INVALID_CONFIG", "the error of an unknown setting")
+        has_delays = False
+    else:
+        has_delays = True
+    begin_ms = int(time.time() * 1000)
+    due_ms = [begin_ms + 4_000, None, begin_ms + 2_500, None, begin_ms + 2_500, 1, begin_ms + 2_000]
+    records = [
+        Record(b"%d" % number, headers=() if due is None else ((DELIVER_AT, b"%d" % due),))
+        for number, due in enumerate(due_ms)
+    ]
+    stage.driver.produce(group.topic, records)
+    group.join("one", EXPLICIT)
+    arrived: list[int] = []
+    while len(arrived) < len(records):
+        found = group.poll("one", 1)
+        now_ms = int(time.time() * 1000)
+        for each in found:
+            due = due_ms[each.offset]
+            holds(not has_delays or due is None or now_ms >= due, f"{each} came before its time")
+            equal(each.deliveries, 1, "deliveries")
+        arrived += [each.offset for each in found]
+        group.acknowledge("one", {each.offset: "ACCEPT" for each in found})
+    equal(sorted(arrived), list(range(len(records))), "all records")
     group.leave("one")
