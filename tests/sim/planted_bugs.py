@@ -23,6 +23,7 @@ from tests.replica.planted import (
     TruncatesToHighWatermark,
     TruncatesTooLittle,
 )
+from tests.sim import share_bugs
 
 from odradek.broker import reading
 from odradek.broker.controller.quorum_controller import QuorumController
@@ -320,6 +321,22 @@ BUGS: dict[str, PlantedBug] = {
     "offsets of aborted transactions are committed": PlantedBug(keep_aborted_offsets, 20, ""),
     "offsets of committed transactions are not committed": PlantedBug(
         forget_offsets_of_transactions, 20, "nonmonotonic-poll"
+    ),
+    "a new leader does not read the state of share groups": PlantedBug(
+        share_bugs.do_not_read_the_state, 20, "had been accepted"
+    ),
+    "the state of share groups is not stored": PlantedBug(
+        share_bugs.do_not_store_the_state, 20, "had been accepted"
+    ),
+    "locks of records do not expire": PlantedBug(
+        share_bugs.never_expire_locks, 20, "its lock has expired"
+    ),
+    "locks of records are ignored": PlantedBug(share_bugs.ignore_locks, 20, "has the lock"),
+    "deliveries of records are not counted": PlantedBug(
+        share_bugs.count_no_deliveries, 20, "the delivery count is 1 after 1"
+    ),
+    "released records are not delivered again": PlantedBug(
+        share_bugs.archive_released_records, 20, "never settled"
     ),
 }
 """The bugs by name."""

@@ -31,7 +31,9 @@ def test_the_runs_have_faults_and_records() -> None:
     for what in (
         "produced", "produce repeated", "consumed", "joined", "offsets committed", "late commits",
         "settings changed", "fault kill", "fault stop", "fault cut off", "fault cut one way",
-        "overlapping faults", "processed",
+        "overlapping faults", "processed", "shared records delivered again",
+        "shared records settled", "late acknowledgements of share members",
+        "acknowledgements of share members refused",
     ):  # fmt: skip
         assert counts[what] > 0, what
 

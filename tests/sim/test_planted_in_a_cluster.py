@@ -22,6 +22,8 @@ from .planted_bugs import BUGS
         "leaders are elected outside the ISR",
         "a snapshot lacks the producer ids",
         "the last stable offset follows the newest transaction",
+        "a new leader does not read the state of share groups",
+        "locks of records are ignored",
     ],
 )
 def test_a_planted_bug_is_found(name) -> None:

@@ -21,11 +21,12 @@ from odradek.env.network import Address
 from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
 from odradek.sim.administrator import Administrator
-from odradek.sim.client import Client
 from odradek.sim.loop import SimLoop, new_loop
 from odradek.sim.machine import PORT, Machine
 from odradek.sim.routing import Router
 from odradek.sim.scenario import LONG, POWER, SETTINGS, TOPICS, Pace, Scenario
+from odradek.sim.share_facts import DELIVERIES_MAX, LOCK_MS
+from odradek.sim.share_group import TOPIC, ShareGroup
 from odradek.sim.watch import Watch
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -39,6 +40,7 @@ FAULTS_AT_ONCE = 2
 """The maximum number of machines that have a fault at the same time."""
 OVERLAPPING_SHARE = 0.5
 """The fraction of faults during which the next fault may begin."""
+SHARE_MEMBERS = 2
 _SECOND_NS = 1_000_000_000
 
 
@@ -70,6 +72,7 @@ class ClusterScenario(Scenario):
         voters = self.machines[:VOTERS_MAX]
         self.watch = Watch(self.simulation, self.network, self.machines, voters, SESSION_TIMEOUT_MS)
         self.watch.start()
+        self.share_group = ShareGroup(self.simulation, self.facts, self.machines, TOPICS[TOPIC])
 
     def new_machines(self) -> list[Machine]:
         """Return a machine for each node. The first five are voters."""
@@ -88,7 +91,7 @@ class ClusterScenario(Scenario):
         }
         return Machine(self.simulation, self.network, name, settings, CLUSTER_ID)
 
-    def client(self, name: str, loop: SimLoop | None = None) -> Client:
+    def client(self, name: str, loop: SimLoop | None = None) -> Router:
         """Return a client that knows all brokers. Unless `loop` is given, it has a rack."""
         host = self.network.host(name, loop or new_loop(self.simulation, name))
         brokers = [Address(each.name, PORT) for each in self.machines]
@@ -98,10 +101,21 @@ class ClusterScenario(Scenario):
         return Router(self.simulation, host, brokers, name, rack)
 
     def add_actors(self) -> None:
-        """See `Scenario`. One more client changes the metadata."""
+        """See `Scenario`. One more client changes the metadata, and two are in a share group."""
         super().add_actors()
         client = self.client("administrator")
         self.actors.append(Administrator(self.simulation, client, self.facts))
+        for number in range(SHARE_MEMBERS):
+            client = self.client(f"sharer{number}")
+            self.actors.append(self.share_group.add_member(client))
+
+    async def prepare(self) -> None:
+        """See `Scenario`."""
+        await self.share_group.configure(self.observer)
+
+    async def drain(self) -> None:
+        """See `Scenario`. A member of the share group takes the records that are left."""
+        await self.share_group.drain(self.until)
 
     async def disturb(self) -> None:
         """Let one machine fail in a random way. Return when the next fault may begin.
@@ -232,4 +246,12 @@ def _settings(voters: Iterable[int]) -> dict[str, str]:
         "offsets.topic.replication.factor": "3",
         "transaction.state.log.replication.factor": "3",
         "transaction.state.log.min.isr": "2",
+        "share.coordinator.state.topic.num.partitions": "2",
+        "share.coordinator.state.topic.replication.factor": "3",
+        "share.coordinator.state.topic.min.isr": "2",
+        "group.share.min.record.lock.duration.ms": "1000",
+        "group.share.record.lock.duration.ms": str(LOCK_MS),
+        "group.share.min.assignment.interval.ms": "0",
+        "group.share.assignment.interval.ms": "0",
+        "group.share.delivery.count.limit": str(DELIVERIES_MAX),
     }

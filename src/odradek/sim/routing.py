@@ -34,6 +34,7 @@ from odradek.wire.generated.offset_fetch_request import OffsetFetchRequest
 from odradek.wire.generated.offset_fetch_response import OffsetFetchResponse
 from odradek.wire.generated.produce_request import ProduceRequest
 from odradek.wire.generated.produce_response import ProduceResponse
+from odradek.wire.generated.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from odradek.wire.generated.sync_group_request import SyncGroupRequest
 from odradek.wire.generated.txn_offset_commit_request import TxnOffsetCommitRequest
 from odradek.wire.generated.txn_offset_commit_response import TxnOffsetCommitResponse
@@ -67,7 +68,8 @@ def destination_of(request: Message) -> Destination:
         | SyncGroupRequest
         | HeartbeatRequest
         | OffsetCommitRequest
-        | TxnOffsetCommitRequest,
+        | TxnOffsetCommitRequest
+        | ShareGroupHeartbeatRequest,
     ):
         return GROUP, request.group_id
     if isinstance(request, OffsetFetchRequest):
@@ -211,6 +213,10 @@ class Router(Client):
         if found.error_code:
             raise ConnectionError(f"the coordinator of {second} is not known")
         return Address(found.host, found.port)
+
+    def to(self, address: Address) -> Client:
+        """Return the client that has the connection to a broker."""
+        return self._clients[address]
 
     def disconnect(self) -> None:
         """Close all connections."""

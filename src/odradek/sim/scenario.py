@@ -226,6 +226,7 @@ class Scenario:
     async def _direct(self) -> None:
         await self._create_topics()
         await self._find_coordinators()
+        await self.prepare()
         tasks = self._begin_work()
         count = self.random.randint(*self.pace.faults)
         for _ in range(count if self.faults_max is None else min(count, self.faults_max)):
@@ -239,6 +240,7 @@ class Scenario:
         await self.until(lambda: all(task.done() for task in tasks))
         for task in tasks:
             task.result()
+        await self.drain()
         logs: dict[TopicPartition, Contents] = {}
 
         async def violations() -> list[str]:
@@ -269,9 +271,16 @@ class Scenario:
             return
         self.fail_at_the_end()
         self._violations += await self._lasting(differences)
+        await self.drain()
+
+    async def prepare(self) -> None:
+        """Prepare the node for the clients, after the topics are created."""
 
     async def end_faults(self) -> None:
         """Wait until no fault lasts."""
+
+    async def drain(self) -> None:
+        """Wait until the clients that take records have taken all."""
 
     async def violations_of_replicas(self) -> list[str]:
         """Return the differences between replicas."""

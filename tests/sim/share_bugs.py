@@ -1,0 +1,71 @@
+"""Bugs that are planted into the share groups of a simulated cluster (see `planted_bugs`)."""
+
+from __future__ import annotations
+
+from odradek.broker.share.local import UNINITIALIZED, LocalSharePartition
+from odradek.core.share.acknowledgement import Change
+from odradek.core.share.in_flight import InFlightState
+from odradek.core.share.partition import SharePartition
+from odradek.core.share.states import RecordState
+
+
+def do_not_read_the_state(patch):
+    """A new leader begins as if the group had not consumed the partition before."""
+    read = LocalSharePartition._read
+
+    async def read_nothing(local):
+        result = await read(local)
+        result.start_offset, result.state_batches = UNINITIALIZED, []
+        return result
+
+    patch.setattr(LocalSharePartition, "_read", read_nothing)
+
+
+def do_not_store_the_state(patch):
+    """Acknowledgements are confirmed, and the share coordinator does not get them."""
+
+    async def store_nothing(local, batches):
+        return None
+
+    patch.setattr(LocalSharePartition, "_write", store_nothing)
+
+
+def never_expire_locks(patch):
+    """A member may acknowledge a record at any time."""
+    patch.setattr(SharePartition, "expire", lambda partition, now_ms: Change())
+
+
+def ignore_locks(patch):
+    """Records that a member has acquired are delivered to other members."""
+    patch.setattr(
+        InFlightState,
+        "is_acquirable",
+        property(
+            lambda state: (
+                state.state in (RecordState.AVAILABLE, RecordState.ACQUIRED)
+                and not state.in_transition
+            )
+        ),
+    )
+
+
+def count_no_deliveries(patch):
+    """The delivery count stays 1."""
+    acquire = InFlightState.acquire
+
+    def acquire_again(state, member_id, lock):
+        acquire(state, member_id, lock)
+        state.delivery_count = 1
+
+    patch.setattr(InFlightState, "acquire", acquire_again)
+
+
+def archive_released_records(patch):
+    """A record that a member releases is not delivered again."""
+    begin = InFlightState.begin_transition
+
+    def begin_archived(state, after, limit):
+        is_released = after is RecordState.AVAILABLE
+        return begin(state, RecordState.ARCHIVED if is_released else after, limit)
+
+    patch.setattr(InFlightState, "begin_transition", begin_archived)
