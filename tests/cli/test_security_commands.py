@@ -1,14 +1,18 @@
 """`odradek secure`, `odradek user` and `odradek acl`, with the files that `odradek secure` writes."""
 
 import io
+import pathlib
+import shlex
 import ssl
+from types import SimpleNamespace
 
+import confluent_kafka
 import pytest
 from compat.lab.toolchain import free_port
-from confluent_kafka import Producer
 from tests.cli.conftest import invoke
 
-from odradek.cli.serve import _open_listeners
+from odradek.cli.secure import python_example
+from odradek.cli.serve import _beside, _open_listeners, _suggest
 from odradek.config.load import load
 from odradek.config.properties import parse_properties
 from odradek.testing import Broker
@@ -56,10 +60,23 @@ def test_a_secured_node_in_two_commands(secured, odradek):
 
 def test_librdkafka_with_its_file(secured, odradek):
     odradek("topic", "create", "from-librdkafka")
-    producer = Producer({**properties(secured / "librdkafka.properties"), "log_level": 0})
+    example = python_example(secured / "librdkafka.properties")
+    producer = eval(example, {"confluent_kafka": confluent_kafka, "pathlib": pathlib})
     producer.produce("from-librdkafka", b"hello")
     assert producer.flush(30) == 0
     assert odradek("consume", "from-librdkafka").lines == ["hello"]
+
+
+def test_what_a_node_suggests_can_be_copied(secured, capsys):
+    config, _ = load(properties(secured / "server.properties"), {})
+    port = int(properties(secured / "client.properties")["bootstrap.servers"].rpartition(":")[2])
+    endpoint = SimpleNamespace(host="", port=port, name="SASL_SSL")
+    node = SimpleNamespace(config=config, server=SimpleNamespace(endpoints=[endpoint]))
+    _suggest(node, _beside(secured / "server.properties"))
+    words = shlex.split(capsys.readouterr().err.splitlines()[0])[2:]
+    assert words[:2] == ["odradek", "produce"]
+    assert invoke(*words[1:], bootstrap="").code == 0
+    assert _beside(secured / "elsewhere" / "server.properties").name == "client.properties"
 
 
 def test_files_are_not_overwritten(secured):

@@ -167,8 +167,8 @@ def init(
         _write(files.server(None), {**_single_settings(files, port, password), **tokens})
     servers = ",".join(each.address for each in cluster) or f"localhost:{port}"
     _write(files.client, _java_settings(files, servers, password))
-    _write(files.librdkafka, _librdkafka_settings(files, servers, password))
-    _print_next(files, cluster)
+    _write_plain(files.librdkafka, _librdkafka_settings(files, servers, password))
+    _print_next(files, cluster, servers)
 
 
 def _parse_node(text: str) -> _Node:
@@ -235,6 +235,11 @@ def user_command(directory: Path, name: str, days: int) -> None:
 
 def _write(file: Path, settings: dict[str, str]) -> None:
     write_secret(file, format_properties(settings))
+
+
+def _write_plain(file: Path, settings: dict[str, str]) -> None:
+    """Write a file of librdkafka's programs, which know no escapes."""
+    write_secret(file, "".join(f"{name}={each}\n" for name, each in settings.items()).encode())
 
 
 def _jaas(**options: str) -> str:
@@ -321,7 +326,7 @@ def _librdkafka_settings(files: _Files, servers: str, password: str) -> dict[str
 # -- output -----------------------------------------------------------------------------------
 
 
-def _print_next(files: _Files, nodes: list[_Node]) -> None:
+def _print_next(files: _Files, nodes: list[_Node], servers: str) -> None:
     """Print what was made, and the commands to use it."""
     here = shlex.quote(str(files.directory))
     title = styled("Secured", bold=True)
@@ -342,3 +347,15 @@ def _print_next(files: _Files, nodes: list[_Node]) -> None:
     note(f"  try it      odradek topic list {client}")
     note(f"  add users   odradek user add alice {client}")
     note(f"              odradek acl add alice read,write,create 'topic:alice-*' {client}")
+    note(f"              odradek acl add alice read 'group:alice-*' {client}")
+    note(
+        f"  Java        kafka-console-consumer.sh --bootstrap-server {servers} {client} "
+        "--from-beginning --topic greetings"
+    )
+    note(f"  Python      {python_example(files.librdkafka)}")
+
+
+def python_example(file: Path) -> str:
+    """Return an expression with confluent-kafka that reads the file of librdkafka."""
+    lines = f"pathlib.Path({str(file)!r}).read_text().splitlines()"
+    return f"confluent_kafka.Producer(dict(each.split('=', 1) for each in {lines}))"

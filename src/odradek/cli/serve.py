@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -136,11 +138,19 @@ def serve(
             "--cluster-id needs --shards. To choose the id of a single node's cluster, run "
             "`odradek format` first."
         )
-    return _run(settings, given)
+    return _run(settings, given, Path("client.properties") if file is None else _beside(file))
 
 
-def _run(settings: Mapping[str, str] | None, given: Mapping[str, str]) -> int:
-    """Run one node in this process."""
+def _beside(file: Path) -> Path:
+    """Return the file of clients that `odradek secure init` writes beside the file of a node."""
+    found = file.with_name("client.properties")
+    return found if found.exists() else Path(found.name)
+
+
+def _run(
+    settings: Mapping[str, str] | None, given: Mapping[str, str], client_settings: Path
+) -> int:
+    """Run one node in this process. `client_settings` is the file that clients use, if they need it."""
     from odradek.node.run import StartError, run
     from odradek.telemetry.log_lines import configure_logging
 
@@ -152,7 +162,8 @@ def _run(settings: Mapping[str, str] | None, given: Mapping[str, str]) -> int:
     for text in (*loaded.warnings, *_open_listeners(config)):
         warn(text)
     try:
-        return run(config, _greet if config.odradek_log_format == "text" else lambda node: None)
+        is_text = config.odradek_log_format == "text"
+        return run(config, partial(_greet, client_settings) if is_text else lambda node: None)
     except StartError as error:
         raise click.ClickException(str(error)) from error
 
@@ -180,7 +191,7 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
-def _greet(node: Node) -> None:
+def _greet(client_settings: Path, node: Node) -> None:
     """Print the addresses of the node, and commands to try first."""
     from odradek import __version__
 
@@ -196,15 +207,17 @@ def _greet(node: Node) -> None:
         metrics = node.metrics_port()
         note(f"  metrics     http://{_host_and_port(config.odradek_metrics_host, metrics)}/metrics")
     if config.is_broker:
-        _suggest(node)
+        _suggest(node, client_settings)
     note("Ctrl-C stops it.")
 
 
-def _suggest(node: Node) -> None:
-    """Print commands to try first."""
+def _suggest(node: Node, client_settings: Path) -> None:
+    """Print commands to try first. If the first listener has TLS or SASL, they use a file."""
     first = node.server.endpoints[0]
     where = _host_and_port(first.host, first.port)
     option = "" if where == f"localhost:{DEFAULT_PORT}" else f" -b {where}"
+    if first.name in {*node.config.tls_by_listener, *node.config.sasl_by_listener}:
+        option += f" --command-config {shlex.quote(str(client_settings))}"
     commands = [f"produce{option} greetings hello", f"consume{option} greetings"]
     if not node.config.auto_create_topics_enable:
         commands.insert(0, f"topic create{option} greetings")
