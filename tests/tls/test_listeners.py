@@ -12,6 +12,7 @@ from compat.lab.wire_client import WireClient
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from odradek.network.authentications import Outcome
 from odradek.wire.generated.metadata_request import MetadataRequest
 
 
@@ -196,3 +197,19 @@ def test_a_key_that_cannot_be_used_is_refused(ports, pki, broker, keeps_others):
     with pytest.raises(KafkaException, match="cannot use the certificates"):
         alter(broker, name, "/no/such/file", keeps_others=keeps_others)
     assert "'server'" in server_names(ports["SSL"], pki)
+
+
+def test_handshakes_are_counted(ports, pki, broker):
+    def counts(outcome):
+        return dict(broker.node.server.authentications.of(outcome))["MUTUAL"]
+
+    failed, successful = counts(Outcome.FAILED), counts(Outcome.SUCCESSFUL)
+    with TlsClient(ports["MUTUAL"], pki, pki.alice) as client:
+        client.metadata()
+        client.metadata()
+    assert counts(Outcome.SUCCESSFUL) == successful + 1
+    with pytest.raises(OSError), TlsClient(ports["MUTUAL"], pki) as client:  # noqa: PT011
+        client.metadata()
+    while counts(Outcome.FAILED) == failed:  # counted when the connection ends
+        time.sleep(0.01)
+    assert counts(Outcome.FAILED) == failed + 1

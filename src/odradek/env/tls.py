@@ -130,6 +130,13 @@ class TlsTransport:
             return None
         return self._socket.getpeercert() or None
 
+    @property
+    def is_handshake_refused(self) -> bool:
+        """Whether this end or the other one refused the handshake. The end of the connection is no
+        refusal."""
+        error = self._error
+        return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
+
     # -- the handshake --------------------------------------------------------------------------
 
     async def opened(self) -> None:

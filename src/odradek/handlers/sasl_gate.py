@@ -31,10 +31,13 @@ from odradek.core.sasl.mechanism import MakeMechanism, Rejected
 from odradek.core.sasl.plain import PlainServer
 from odradek.core.sasl.scram import ScramServer
 from odradek.core.sasl.scram_keys import BY_NAME, ScramMechanism
+from odradek.env.network import Transport
 from odradek.handlers import k18_api_versions
 from odradek.handlers.dispatch import Entry
 from odradek.handlers.gate_context import GateContext
+from odradek.handlers.tls_gate import count_refused_handshake
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.authentications import Outcome
 from odradek.network.connection import Connection
 from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.responses import Part, Slot
@@ -61,7 +64,15 @@ _size = struct.Struct(">i").pack
 class SaslGate:
     """The owner of one connection; see the module and `odradek.network.connection.Owner`."""
 
-    __slots__ = ("_authenticator", "_context", "_entries", "_receive_bytes_max", "_server")
+    __slots__ = (
+        "_authenticator",
+        "_context",
+        "_entries",
+        "_is_known",
+        "_receive_bytes_max",
+        "_server",
+        "_transport",
+    )
 
     def __init__(
         self,
@@ -69,13 +80,16 @@ class SaslGate:
         listener: str,
         entries: Mapping[int, Entry],
         server: Server,
-        transport: object,
+        transport: Transport,
     ) -> None:
         """`entries` has the APIs that the listener serves, by key."""
         settings = context.config.sasl_by_listener[listener]
         self._context = context
         self._entries = entries
         self._server = server
+        self._transport = transport
+        self._is_known = False
+        """Whether the client has authenticated before."""
         self._receive_bytes_max = settings.receive_bytes_max
         self._authenticator = Authenticator(
             {name: _mechanism(context, settings, name) for name in settings.mechanisms},
@@ -119,6 +133,7 @@ class SaslGate:
 
     def forget(self, connection: Connection) -> None:
         """Remove a connection that has closed itself."""
+        count_refused_handshake(self._server, connection, self._transport)
         self._server.forget(connection)
 
     # -- requests -------------------------------------------------------------------------------
@@ -135,7 +150,7 @@ class SaslGate:
             elif machine.state is not State.FAILED:
                 self._receive_request(connection, frame, now_ms)
         except (UnexpectedRequest, MalformedMessage, struct.error, IndexError) as problem:
-            _report(connection, str(problem) or "the request is malformed")
+            self._report(connection, str(problem) or "the request is malformed")
             connection.refuse()
 
     def _receive_in_session(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
@@ -145,7 +160,8 @@ class SaslGate:
         if key == _HANDSHAKE_KEY and machine.may_begin_again(now_ms):
             self._receive_request(connection, frame, now_ms)
         elif machine.is_expired(now_ms):
-            _report(connection, "the session has expired")
+            self._server.authentications.count(connection.peer.listener, Outcome.EXPIRED)
+            _log_failure(connection, "the session has expired")
             connection.refuse()
         else:
             self._server.dispatch(connection, frame)
@@ -193,7 +209,7 @@ class SaslGate:
         error = ApiError(
             ErrorCode.ILLEGAL_SASL_STATE, f"{entry.name} was sent instead of a token of SASL"
         )
-        _report(connection, str(problem))
+        self._report(connection, str(problem))
         self._fail(connection, _encoded(entry.rejection(request, version, error), header))
 
     def _handshake(
@@ -207,7 +223,7 @@ class SaslGate:
         error = machine.handshake(request.mechanism, header.request_api_version, now_ms)
         response = SaslHandshakeResponse(error_code=error, mechanisms=machine.mechanisms)
         if error:
-            _report(connection, "the mechanism is not enabled")
+            self._report(connection, "the mechanism is not enabled")
             self._fail(connection, _encoded(response, header))
         else:
             self._respond(connection, _encoded(response, header))
@@ -229,7 +245,7 @@ class SaslGate:
                     error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=rejected.message
                 )
                 parts = _encoded(response, header)
-            _report(connection, rejected.reason or "the mechanism may not be changed")
+            self._report(connection, rejected.reason or "the mechanism may not be changed")
             self._fail(connection, parts)
             return
         self._note_user(connection)
@@ -243,7 +259,7 @@ class SaslGate:
         try:
             answer = self._authenticator.authenticate(token, now_ms)
         except Rejected as rejected:
-            _report(connection, rejected.reason or "the mechanism may not be changed")
+            self._report(connection, rejected.reason or "the mechanism may not be changed")
             self._fail(connection, [])
             return
         self._note_user(connection)
@@ -253,6 +269,15 @@ class SaslGate:
         machine = self._authenticator
         if machine.state is State.COMPLETE:
             connection.peer.authenticate(f"User:{machine.user}", is_by_token=machine.is_by_token)
+            outcome = Outcome.SUCCESSFUL_AGAIN if self._is_known else Outcome.SUCCESSFUL
+            self._is_known = True
+            self._server.authentications.count(connection.peer.listener, outcome)
+
+    def _report(self, connection: Connection, problem: str) -> None:
+        """Log and count a failed authentication."""
+        outcome = Outcome.FAILED_AGAIN if self._is_known else Outcome.FAILED
+        self._server.authentications.count(connection.peer.listener, outcome)
+        _log_failure(connection, problem)
 
     # -- responses ------------------------------------------------------------------------------
 
@@ -281,7 +306,7 @@ class SaslGate:
             connection.refuse()
 
 
-def _report(connection: Connection, problem: str) -> None:
+def _log_failure(connection: Connection, problem: str) -> None:
     peer = connection.peer
     log.info(
         "failed authentication of %s:%d on %s: %s", peer.host, peer.port, peer.listener, problem

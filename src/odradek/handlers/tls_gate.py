@@ -15,12 +15,19 @@ from odradek.env.network import Transport
 from odradek.env.tls import TlsTransport
 from odradek.handlers.certificates import subject_name
 from odradek.handlers.gate_context import GateContext
+from odradek.network.authentications import Outcome
 from odradek.network.connection import Connection
 from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.server import Server
 from odradek.network.turns import Turns
 
 log = logging.getLogger("odradek.request")
+
+
+def count_refused_handshake(server: Server, connection: Connection, transport: Transport) -> None:
+    """Count a failed authentication if the connection ends because of its TLS handshake."""
+    if isinstance(transport, TlsTransport) and transport.is_handshake_refused:
+        server.authentications.count(connection.peer.listener, Outcome.FAILED)
 
 
 class TlsGate:
@@ -62,6 +69,7 @@ class TlsGate:
 
     def forget(self, connection: Connection) -> None:
         """See `Owner`."""
+        count_refused_handshake(self._server, connection, self._transport)
         self._server.forget(connection)
 
     def _receive_first(self, connection: Connection, frame: memoryview) -> None:
@@ -80,8 +88,10 @@ class TlsGate:
                         "ssl.principal.mapping.rules matches its certificate",
                         peer.host, peer.port, peer.listener,
                     )  # fmt: skip
+                    self._server.authentications.count(peer.listener, Outcome.FAILED)
                     connection.refuse()
                     return
                 connection.peer.authenticate(f"User:{user}")
             self._is_known = True
+            self._server.authentications.count(connection.peer.listener, Outcome.SUCCESSFUL)
         self._server.dispatch(connection, frame)

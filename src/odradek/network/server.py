@@ -20,6 +20,7 @@ from heapq import nlargest
 
 from odradek.core.quota.connections import ConnectionRates
 from odradek.env.network import Transport
+from odradek.network.authentications import Authentications
 from odradek.network.connection import Connection, Owner
 from odradek.network.listeners import Endpoint, listen
 from odradek.network.receive_buffers import ReceiveBuffers
@@ -88,6 +89,7 @@ class Server:
         """`gates` has a function for each listener whose clients must authenticate, by its name."""
         self.dispatch = dispatch
         self._gates = gates or {}
+        self.authentications = Authentications(self._gates)
         self.limits = limits
         self.request_bytes_max = limits.request_bytes_max
         self.buffers = ReceiveBuffers()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from odradek.env.event_loop import MeasuredSelector
+from odradek.network.authentications import Outcome
 from odradek.node import controller_metrics, quota_metrics, replication_metrics, share_metrics
 from odradek.node.metric_families import BrokerSources, Family, MetricSources, Sample, one
 from odradek.telemetry.request_metrics import RequestMetrics
@@ -155,6 +156,9 @@ def _requests(node: MetricSources) -> Iterator[Family]:
     yield Family(f"{prefix}_totaltimems", "summary", text, times)
 
 
+_AUTHENTICATIONS = "Authentications by TLS or SASL, by their outcome."
+
+
 def _network(node: MetricSources) -> Iterator[Family]:
     server = node.server
     by_listener = {endpoint.name: 0 for endpoint in server.endpoints}
@@ -164,6 +168,12 @@ def _network(node: MetricSources) -> Iterator[Family]:
         "kafka_server_socket_server_metrics_connection_count", "gauge", "Open connections.",
         [Sample({"listener": name}, count) for name, count in by_listener.items()],
     )  # fmt: skip
+    for outcome in Outcome:
+        counts = server.authentications.of(outcome)
+        yield Family(
+            f"kafka_server_socket_server_metrics_{outcome.value}", "counter", _AUTHENTICATIONS,
+            [Sample({"listener": name}, count) for name, count in counts],
+        )  # fmt: skip
     counters = (
         ("odradek_network_bytes_in", "Bytes received.", server.bytes_in),
         ("odradek_network_bytes_out", "Bytes sent.", server.bytes_out),
