@@ -81,8 +81,8 @@ def test_records_arrive_when_they_are_due(cluster: Cluster, codec: Codec) -> Non
     )  # fmt: skip
     with ShareConsumer(cluster, name, [name], limits=QUICK) as consumer:
         found = taken(consumer, 4)
-    assert [record.value for record, _ in found] == [b"now", b"past", b"soon", b"late"]
     times = {record.value: at_ms for record, at_ms in found}
+    assert set(times) == {b"now", b"past", b"soon", b"late"}
     assert times[b"soon"] >= begin_ms + 600
     assert times[b"late"] >= begin_ms + 900
     assert {record.delivery_count for record, _ in found} == {1}
@@ -120,15 +120,17 @@ def test_what_waits_survives_a_restart(broker: Broker) -> None:
         with ShareConsumer(cluster, name, [name], limits=one) as consumer:
             first = taken(consumer, 200)
             consumer.commit()
-        assert {int(record.value or b"") % 2 for record, _ in first} == {0}
+        early = {int(record.value or b"") for record, at_ms in first if at_ms < due_ms}
+        assert {number % 2 for number in early} <= {0}
     broker.restart()
     with Cluster(broker.bootstrap_servers) as cluster:
         with ShareConsumer(cluster, name, [name], limits=QUICK) as consumer:
             rest = taken(consumer, 200)
             consumer.commit()
             assert consumer.poll(0) == []
-        assert {int(record.value or b"") for record, _ in rest} == set(range(1, 400, 2))
-        assert all(at_ms >= due_ms for _, at_ms in rest)
+        done = {int(record.value or b"") for record, _ in first}
+        assert {int(record.value or b"") for record, _ in rest} == set(range(400)) - done
+        assert all(int(record.value or b"") % 2 == 0 or at >= due_ms for record, at in rest)
         start = describe_start_offsets(cluster, name)[TopicPartition(name, 0)]
         assert isinstance(start, StartOffset)
         assert start.lag == 0
@@ -156,11 +158,11 @@ def test_what_is_not_delivered_in_time_is_a_dead_letter(cluster: Cluster) -> Non
     name = queue(
         cluster, "mortal",
         odradek_share_delay_enable="true",
-        odradek_share_record_ttl_ms="60000",
+        odradek_share_record_ttl_ms="600000",
         errors_deadletterqueue_topic_name="dlq.mortal",
         errors_deadletterqueue_copy_record_enable="true",
     )  # fmt: skip
-    send(cluster, name, (b"old", now_ms() - 60_001), (b"new", now_ms() - 10))
+    send(cluster, name, (b"old", now_ms() - 600_001), (b"new", now_ms() - 10))
     with ShareConsumer(cluster, name, [name], limits=QUICK) as consumer:
         assert [record.value for record, _ in taken(consumer, 1)] == [b"new"]
     letter = Consumer(cluster, reset_to=EARLIEST)

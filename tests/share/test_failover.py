@@ -13,6 +13,7 @@ from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.cluster import Cluster as Connection
 from odradek.client.producer import Producer
 from odradek.client.share_consumer import ShareConsumer
+from odradek.core.share.schedule import HEADER
 from odradek.model.config_resource import ResourceType
 from odradek.testing import Cluster
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
@@ -73,6 +74,46 @@ def test_the_next_leader_has_the_acknowledgements() -> None:
                 assert found <= {0, 2}
             member.epoch = 1
             assert errors(member.acknowledge((0, 0, [1]), (2, 2, [1]))) == [0]
+
+
+@pytest.mark.cluster
+def test_the_next_leader_has_the_delayed_records() -> None:
+    with (
+        Cluster(3, topics={"jobs": 1}, settings=SETTINGS) as cluster,
+        Connection(cluster.bootstrap_servers) as connection,
+    ):
+        group = Resource(ResourceType.GROUP, GROUP)
+        changes = [
+            Change("share.auto.offset.reset", "earliest"),
+            Change("odradek.share.delay.enable", "true"),
+        ]
+        assert alter_configs(connection, {group: changes}) == {group: None}
+        due_ms = time.time_ns() // 1_000_000 + 3_000
+        with Producer(connection) as producer:
+            for number in range(300):
+                headers = [(HEADER, b"%d" % due_ms)] if number % 3 else []
+                producer.send("jobs", b"%d" % number, partition=0, headers=headers)
+        at_once = {b"%d" % number for number in range(0, 300, 3)}
+        delayed = {b"%d" % number for number in range(300)} - at_once
+        with ShareConsumer(connection, GROUP, ["jobs"]) as consumer:
+            first = taken(consumer, at_once)
+            assert first >= at_once
+            assert first == at_once or time.time_ns() // 1_000_000 >= due_ms
+            consumer.commit()
+            cluster.wait_until_in_sync()
+            cluster.kill(cluster.leader("jobs"))
+            assert taken(consumer, delayed - first) <= delayed
+            assert time.time_ns() // 1_000_000 >= due_ms
+
+
+def taken(consumer: ShareConsumer, wanted: set[bytes]) -> set[bytes | None]:
+    """Accept records until all of these values have come; return the values that have come."""
+    seen: set[bytes | None] = set()
+    while not wanted <= seen:
+        for record in consumer.poll(1_000):
+            consumer.accept(record)
+            seen.add(record.value)
+    return seen
 
 
 @pytest.mark.cluster

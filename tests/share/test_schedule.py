@@ -102,6 +102,16 @@ def test_records_that_wait_take_no_place_in_the_window() -> None:
     assert offsets(fetch(made, {}, 10_000, 10_004)) == [10_000, 10_001, 10_002, 10_003, 10_004]
 
 
+def test_the_census_counts_deferred_records() -> None:
+    made = machine(settings())
+    fetch(made, {1: 10, 2: 20, 3: 30}, 0, 3)
+    assert ready(made, 10) == [1]
+    made.on_time(20)
+    census = made.census()
+    assert (census.acquired, census.available, census.deferred) == (2, 1, 1)
+    assert (census.deliveries, census.first_expiration_ms) == ({1: 2}, LOCK_MS)
+
+
 def test_an_acknowledgement_may_mix_deferred_records_and_others() -> None:
     made = machine(settings())
     fetch(made, {1: 10}, 0, 2)

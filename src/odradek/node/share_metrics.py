@@ -84,6 +84,11 @@ def _records(found: list[tuple[dict[str, str], LocalSharePartition]]) -> Iterato
         [Sample(labels, census.available) for labels, _, census in counted],
     )  # fmt: skip
     yield Family(
+        "odradek_share_partition_deferred_records", "gauge",
+        "Records that wait for their time, or for the end of a back-off.",
+        [Sample(labels, census.deferred) for labels, _, census in counted],
+    )  # fmt: skip
+    yield Family(
         "odradek_share_partition_deliveries", "gauge",
         "Acquired and released records, by the number of their deliveries.",
         [

@@ -157,14 +157,9 @@ class Acknowledgement:
         deferred = self._window.deferred
         if not deferred.acquired:
             return [batch]
-        offsets = [
-            offset
-            for offset in sorted(deferred.acquired)
-            if batch.first_offset <= offset <= batch.last_offset
-        ]
         rest = []
         first = batch.first_offset
-        for offset in offsets:
+        for offset in deferred.acquired_between(first, batch.last_offset):
             if first < offset:
                 rest.append(batch.part(first, offset - 1))
             first = offset + 1

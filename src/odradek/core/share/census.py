@@ -15,7 +15,9 @@ class Census(NamedTuple):
 
     acquired: int
     available: int
-    """Number of records that were delivered, and wait for the next delivery."""
+    """Number of records that were delivered and may be delivered again, or are due."""
+    deferred: int
+    """Number of records that wait for their time, or for the end of a back-off."""
     deliveries: Mapping[int, int]
     """Number of acquired and available records by their number of deliveries."""
     first_expiration_ms: int | None
@@ -39,9 +41,18 @@ def count(window: Window) -> Census:
             deliveries[state.delivery_count] += records
             if kind is RecordState.ACQUIRED and lock is not None:
                 expirations.append(lock.expiration_ms)
+    deferred = window.deferred
+    for state in list(deferred.acquired.values()):
+        kind, lock = state.state, state.lock
+        if kind is RecordState.ACQUIRED:
+            numbers[kind] += 1
+            deliveries[state.delivery_count] += 1
+            if lock is not None:
+                expirations.append(lock.expiration_ms)
     return Census(
         numbers[RecordState.ACQUIRED],
-        numbers[RecordState.AVAILABLE],
+        numbers[RecordState.AVAILABLE] + deferred.ready_count,
+        max(0, deferred.waiting_count),
         deliveries,
         min(expirations, default=None),
     )

@@ -88,12 +88,12 @@ def finish(window: Window, letters: Iterable[DeadLetters]) -> list[StateBatch]:
 
 def _finish_deferred(window: Window, letters: DeadLetters) -> Iterator[StateBatch]:
     """Archive the dead letters that are deferred records."""
-    acquired = window.deferred.acquired
-    for offset in range(letters.first_offset, letters.last_offset + 1) if acquired else ():
-        state = acquired.get(offset)
-        if state is not None and state.state is RecordState.ARCHIVING and not state.in_transition:
+    deferred = window.deferred
+    for offset in deferred.acquired_between(letters.first_offset, letters.last_offset):
+        state = deferred.acquired[offset]
+        if state.state is RecordState.ARCHIVING and not state.in_transition:
             state.archive()
-            window.deferred.settle(offset, state)
+            deferred.settle(offset, state)
             yield StateBatch(offset, offset, state.state, state.delivery_count)
 
 

@@ -67,6 +67,13 @@ class Deferred:
         """Number of records that are not due."""
         return len(self.unfinished) - len(self._ready) - len(self.acquired)
 
+    def acquired_between(self, first_offset: int, last_offset: int) -> list[int]:
+        """Return the records of a range that are acquired, in ascending order."""
+        acquired = self.acquired
+        if last_offset - first_offset < len(acquired):
+            return [each for each in range(first_offset, last_offset + 1) if each in acquired]
+        return sorted(each for each in acquired if first_offset <= each <= last_offset)
+
     @property
     def incomplete_count(self) -> int:
         """Number of records that are neither finished nor about to be."""

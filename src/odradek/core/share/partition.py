@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
+from typing import Final
 
 from odradek.core.share import acknowledgement, census, dead_letters, passed, schedule
 from odradek.core.share.acknowledgement import (
@@ -32,6 +33,9 @@ from odradek.core.share.passed import Passed
 from odradek.core.share.schedule import Schedule, Scheduled
 from odradek.core.share.states import ShareSettings, StateBatch, combined
 from odradek.core.share.window import InvalidState, Window
+
+LOCKS_LIMIT: Final = 10_000
+"""The highest value of `share.partition.max.record.locks`."""
 
 
 class Phase(Enum):
@@ -140,7 +144,8 @@ class SharePartition:
         settings = self._settings()
         if not self._window.can_acquire(settings.record_locks_max):
             # A window that was loaded with deferred records may be larger than the limit.
-            if not (settings.defers and self._window.close_gaps()):
+            is_loaded = settings.defers or self._window.in_flight_count > LOCKS_LIMIT
+            if not (is_loaded and self._window.close_gaps()):
                 return None
             if not self._window.can_acquire(settings.record_locks_max):
                 return None
