@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from compat.lab import cluster as lab
-from compat.lab.cluster import QUICK_SETTINGS, Member
+from compat.lab.cluster import APACHE, ODRADEK, QUICK_SETTINGS, Member
+from compat.lab.toolchain import Missing
 from confluent_kafka import Producer
 
 from odradek.client.admin.topics import NewTopic, create_topics
@@ -23,12 +24,18 @@ from odradek.spark.segment_reading import SegmentReader
 pytestmark = pytest.mark.cluster
 
 TOPIC = TopicPartition("topic", 0)
-SETTINGS = QUICK_SETTINGS | {"replica.high.watermark.checkpoint.interval.ms": "200"}
+SETTINGS = QUICK_SETTINGS | {
+    "replica.high.watermark.checkpoint.interval.ms": "200",
+    "log.initial.task.delay.ms": "200",
+}
 
 
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[lab.Cluster]:
-    running = lab.Cluster(tmp_path, dict.fromkeys((1, 2, 3), Member()), SETTINGS)
+@pytest.fixture(params=[ODRADEK, pytest.param(APACHE, marks=(pytest.mark.java, pytest.mark.long))])
+def nodes(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[lab.Cluster]:
+    try:
+        running = lab.Cluster(tmp_path, dict.fromkeys((1, 2, 3), Member(request.param)), SETTINGS)
+    except Missing as reason:
+        pytest.skip(str(reason))
     try:
         running.start()
         yield running
