@@ -128,8 +128,16 @@ def flow(bootstrap: str, plan: Plan, is_over: Event) -> None:
             time.sleep(0.1)  # the node was killed
 
 
-def consume(bootstrap: str, has_begun: Event, is_over: Event, results: Connection) -> None:
-    """Take and accept all records until the end; send what arrived. Runs in a process of its own."""
+def consume(
+    bootstrap: str, plan: Plan, events: tuple[Event, Event, Event], results: Connection
+) -> None:
+    """Take and accept all records until the end; send what arrived. Runs in a process of its own.
+
+    The events are set when the first record, and when all delayed records have arrived. The last
+    one says when to end.
+    """
+    has_begun, have_arrived, is_over = events
+    numbers: set[int] = set()
     arrivals: list[Arrival] = []
     beside = 0
     limits = ShareLimits(wait_ms_max=200)
@@ -147,6 +155,9 @@ def consume(bootstrap: str, has_begun: Event, is_over: Event, results: Connectio
                         if value.startswith(b"d"):
                             number, due_ms = map(int, value[1:].split())
                             arrivals.append(Arrival(number, due_ms, at_ms))
+                            numbers.add(number)
+                            if len(numbers) == plan.records:
+                                have_arrived.set()
                         else:
                             beside += 1
                             has_begun.set()
@@ -206,11 +217,12 @@ class Run:
         plan, node = self.plan, self.node
         with Cluster(node.bootstrap) as cluster:
             self.prepare(cluster)
-        is_over, has_begun = self._context.Event(), self._context.Event()
+        has_begun, have_arrived, is_over = (self._context.Event() for _ in range(3))
         receiver, sender = self._context.Pipe(duplex=False)
         processes = [
             self._context.Process(
-                target=consume, args=(node.bootstrap, has_begun, is_over, sender)
+                target=consume,
+                args=(node.bootstrap, plan, (has_begun, have_arrived, is_over), sender),
             ),
             self._context.Process(target=flow, args=(node.bootstrap, plan, is_over)),
         ]
@@ -229,7 +241,8 @@ class Run:
                 node.kill()
                 node.start()
                 self.restart = killed_ms, now_ms()
-            _sleep_until(begin_ms + plan.seconds * 1000 + 3_000)
+            _sleep_until(begin_ms + plan.seconds * 1000)
+            have_arrived.wait(GRACE_SECONDS)
         finally:
             is_over.set()
         if not receiver.poll(GRACE_SECONDS):

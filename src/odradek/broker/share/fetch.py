@@ -329,6 +329,8 @@ class ShareFetch:
         results: Results = {}
         found_none = False
         left = limits.records_max
+        if any(each.ready is not None for each in reads):
+            reads = sorted(reads, key=lambda each: each.ready is None)  # what is due comes first
         for read in reads:
             partition = read.local.partition
             key = (partition.topic_id, partition.index)

@@ -295,7 +295,8 @@ class LocalSharePartition:
         now_ms = self._clock.monotonic_ms()
         result = self.machine.acquire_ready(request, offsets, now_ms, schedule)
         self._on_scheduled(result)
-        self.prefers_ready = False
+        if offsets:
+            self.prefers_ready = False
         return result
 
     def _on_scheduled(self, result: Scheduled) -> None:
