@@ -47,6 +47,16 @@ def _java() -> Sequence[str | Path]:
     return java.command("ClientDriver", jars, classes, options=options)
 
 
+def _next_java() -> Sequence[str | Path]:
+    """Apache Kafka's next client, with the driver of the current one."""
+    current = maven.kafka_jars()
+    classes = java.compiled(current, DRIVERS / "java")
+    others = [each for each in current if not each.name.startswith("kafka-clients-")]
+    options = ["-Xmx512m", "-XX:TieredStopAtLevel=1"]
+    jars = [*maven.next_client_jars(), *others]
+    return java.command("ClientDriver", jars, classes, options=options)
+
+
 def _python(module: str) -> Callable[[], Sequence[str | Path]]:
     return lambda: [sys.executable, "-m", f"compat.drivers.python.{module}"]
 
@@ -106,6 +116,7 @@ CLIENTS = (
     Client("franz-go", _go),
     Client("kafkajs", _node),
     Client("odradek", _python("odradek_driver"), only="share group*"),
+    Client("java-4.4", _next_java, only="share group*"),
 )
 
 TOOLS = "java-tools"

@@ -22,6 +22,9 @@ KAFKA = (
 )
 """Apache Kafka's server and tools, and a logging backend (the release tarball contains another)."""
 
+NEXT_VERSION = "4.4.0"
+NEXT_CLIENT = (f"org.apache.kafka:kafka-clients:{NEXT_VERSION}",)
+
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
@@ -46,6 +49,11 @@ def jars(name: str, artifacts: tuple[str, ...], *, alone: bool = False) -> list[
 def kafka_jars() -> list[Path]:
     """Return the jars of Apache Kafka's server, clients and tools."""
     return jars(f"kafka-{KAFKA_VERSION}", KAFKA)
+
+
+def next_client_jars() -> list[Path]:
+    """Return the jar of the next version of Apache Kafka's client, without its dependencies."""
+    return jars(f"kafka-clients-{NEXT_VERSION}", NEXT_CLIENT, alone=True)
 
 
 def _is_complete(home: Path, wanted: str) -> bool:

@@ -164,6 +164,45 @@ def groups_and_members(stage: Stage) -> None:
     second.leave("one")
 
 
+@scenario("share group many groups")
+def many_groups(stage: Stage) -> None:
+    """Six groups on one topic each get every record once, whatever the others do with them."""
+    topic = stage.topic()
+    groups = [_Group(stage, topic, f"-{number}") for number in range(6)]
+    stage.driver.produce(topic, _values(5))
+    for group in groups:
+        group.join("one", EXPLICIT)
+    for number, group in enumerate(groups):
+        equal(_deliveries(group.poll("one", 5)), [(n, 1) for n in range(5)], "first deliveries")
+        kept = dict.fromkeys(range(5), "ACCEPT")
+        group.acknowledge("one", {**kept, 2: "RELEASE" if number % 2 else "REJECT"})
+    stage.driver.produce(topic, _values(1))
+    for number, group in enumerate(groups):
+        expected = [(2, 2), (5, 1)] if number % 2 else [(5, 1)]
+        found = group.poll("one", len(expected))
+        equal(_deliveries(found), expected, "the rest")
+        group.acknowledge("one", {each.offset: "ACCEPT" for each in found})
+        group.leave("one")
+
+
+@scenario("share group members come and go")
+def members_come_and_go(stage: Stage) -> None:
+    """What a member has accepted never comes back; what it has not is delivered to the next one."""
+    group = _Group(stage, stage.topic())
+    for turn in range(4):
+        stage.driver.produce(group.topic, _values(3))
+        base = 3 * turn
+        member = f"member{turn}"
+        group.join(member, EXPLICIT)
+        expected = [(base + n, 1) for n in range(3)]
+        if turn:
+            expected = [(base - 1, 2), *expected]
+        equal(_deliveries(group.poll(member, len(expected))), expected, f"records of {member}")
+        types = {offset: "ACCEPT" for offset, _ in expected}
+        group.acknowledge(member, {**types, base + 2: "RELEASE"})
+        group.leave(member)
+
+
 @scenario("share group reads committed")
 def reads_committed(stage: Stage) -> None:
     """With read_committed a group does not get records of aborted transactions."""

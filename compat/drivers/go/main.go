@@ -47,6 +47,7 @@ type command struct {
 	Committed  bool              `json:"committed"`
 	ID         string            `json:"id"`
 	End        string            `json:"end"`
+	Types      map[string]string `json:"types"`
 	credentials
 }
 
@@ -54,6 +55,8 @@ type driver struct {
 	bootstrap string
 	admin     *kadm.Client
 	members   map[string]*member
+
+	shareMembers map[string]*shareMember
 }
 
 type verb func(*driver, context.Context, command) (any, error)
@@ -81,6 +84,12 @@ var verbs = map[string]verb{
 	"groups":         (*driver).groups,
 	"delete_group":   (*driver).deleteGroup,
 	"login":          (*driver).login,
+
+	"alter_group":       (*driver).alterGroup,
+	"share_join":        (*driver).shareJoin,
+	"share_poll":        (*driver).sharePoll,
+	"share_acknowledge": (*driver).shareAcknowledge,
+	"share_leave":       (*driver).shareLeave,
 }
 
 func main() {
@@ -89,7 +98,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	d := &driver{bootstrap: os.Args[1], admin: kadm.NewClient(client), members: map[string]*member{}}
+	d := &driver{bootstrap: os.Args[1], admin: kadm.NewClient(client), members: map[string]*member{}, shareMembers: map[string]*shareMember{}}
 	lines := bufio.NewReaderSize(os.Stdin, 1<<20)
 	answers := json.NewEncoder(os.Stdout)
 	for {

@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.Reader;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -40,7 +41,6 @@ import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
-import org.apache.kafka.common.utils.AppInfoParser;
 
 /** Apache Kafka's Java client as a driver; the verbs are described in compat/drivers/README.md. */
 final class ClientDriver {
@@ -116,8 +116,14 @@ final class ClientDriver {
         Lines.serve(verbs);
     }
 
-    private ObjectNode about(JsonNode command) {
-        return Lines.object().put("client", "Java").put("version", AppInfoParser.getVersion());
+    private ObjectNode about(JsonNode command) throws IOException {
+        Properties properties = new Properties();
+        String name = "/kafka/kafka-version.properties";
+        try (InputStream file = ClientDriver.class.getResourceAsStream(name)) {
+            properties.load(file);
+        }
+        String version = properties.getProperty("version");
+        return Lines.object().put("client", "Java").put("version", version);
     }
 
     private ObjectNode createTopic(JsonNode command) throws Exception {
