@@ -84,7 +84,9 @@ def lock_ends(stage: Stage) -> None:
     group.poll("one", 2)
     group.acknowledge("one", {0: "ACCEPT", 1: "RENEW"})
     group.join("two", EXPLICIT)
-    equal(_deliveries(group.poll("two", 1)), [(1, 2)], "the record of the ended lock")
+    # On a slow machine the lock may end again before "two" has the record.
+    again = [(offset, count > 1) for offset, count in _deliveries(group.poll("two", 1))]
+    equal(again, [(1, True)], "the record of the ended lock")
     group.acknowledge("two", {1: "ACCEPT"})
     group.leave("two")
     group.leave("one")

@@ -67,6 +67,9 @@ PAUSE_S_MAX = 0.8
 REJOIN = frozenset({E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH, E.GROUP_ID_NOT_FOUND})
 MOVED = NOT_NOW | {E.UNKNOWN_TOPIC_ID, E.GROUP_ID_NOT_FOUND, E.OFFSET_NOT_AVAILABLE}
 """Errors of a partition after which the member asks for the leaders again."""
+LOST = NOT_NOW | {E.SHARE_SESSION_NOT_FOUND}
+"""Errors of a request after which the member begins new sessions. A session ends with its connection,
+and a heartbeat to the same broker may have noticed before that the connection was closed."""
 
 FindLifetime = Callable[[Address, TopicPartition], object | None]
 """Returns the share partition that the broker with this address has in its memory."""
@@ -439,7 +442,7 @@ class ShareMember(Actor):
         """Return whether the session goes on after the error code of a response."""
         if not code:
             return True
-        if code not in NOT_NOW:
+        if code not in LOST:
             self.unexpected(what, code)
         self._end_sessions()
         return False
