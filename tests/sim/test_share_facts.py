@@ -21,17 +21,19 @@ class Group:
         self.facts = Facts(acknowledged={PARTITION: {"value": 0}})
         self.shared = ShareFacts(self.facts)
 
-    def deliver(self, member: str, count: int, at: int, leader: object | None = LEADER) -> Delivery:
+    def deliver(
+        self, member: str, count: int, at: int, leader: object = LEADER, epoch: int | None = 5
+    ) -> Delivery:
         """Deliver the record with a request that takes 10 ms."""
         reading = Reading(PARTITION, 0, "value")
-        return self.shared.deliver(member, reading, count, at * MS, (at + 10) * MS, leader)
+        return self.shared.deliver(member, reading, count, at * MS, (at + 10) * MS, leader, epoch)
 
     def acknowledge(self, delivery: Delivery, kind: int, at: int) -> None:
         """Confirm an acknowledgement whose request takes 10 ms."""
         if kind != RENEW:
             delivery.end()
         self.shared.begin(delivery, kind)
-        self.shared.acknowledged(delivery, kind, at * MS, (at + 10) * MS, LEADER)
+        self.shared.acknowledged(delivery, kind, at * MS, (at + 10) * MS, LEADER, 5)
 
 
 @pytest.fixture
@@ -80,8 +82,14 @@ def test_the_count_has_limits(group: Group, count: int) -> None:
 
 def test_an_accepted_record_is_delivered_by_the_next_leader(group: Group) -> None:
     group.acknowledge(group.deliver("one", 1, 0), ACCEPT, 20)
-    group.deliver("two", 1, 40, NEXT_LEADER)
+    group.deliver("two", 1, 40, NEXT_LEADER, 6)
     assert "it had been accepted or rejected" in group.facts.violations[0]
+
+
+def test_an_accepted_record_is_delivered_by_a_broker_that_leads_no_more(group: Group) -> None:
+    group.acknowledge(group.deliver("one", 1, 0), ACCEPT, 20)
+    group.deliver("two", 1, 40, object(), 4)
+    assert group.facts.violations == []
 
 
 def test_an_expired_lock_is_acknowledged(group: Group) -> None:

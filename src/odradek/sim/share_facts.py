@@ -4,8 +4,10 @@ Each record of the topic must be delivered to a member of the share group until 
 rejects it, or until it has been delivered as often as `DELIVERIES_MAX`. These are violations:
 
 - A delivery count is outside its limits, or does not increase from one delivery to the next.
-- A record is delivered again after the broker has confirmed that it was accepted or rejected. This
-  must hold when leaders and coordinators change, and after a restart of all nodes.
+- A record is delivered again after a broker has confirmed that it was accepted or rejected. This
+  must hold when leaders and coordinators change, and after a restart of all nodes. But a broker that
+  does not know yet that another one leads the partition may deliver it again, as in Apache Kafka. It
+  cannot store acknowledgements, so it refuses them.
 - A member gets a record, or acknowledges it successfully, while another member holds its lock.
 - A member that holds the lock of a record cannot acknowledge the record, or a member can acknowledge it
   after the lock has expired.
@@ -54,6 +56,8 @@ class Delivery:
     received_ns: int
     lifetime: object | None
     """The share partition that has acquired the record; None if it is not known for certain."""
+    leader_epoch: int | None
+    """The epoch in which the broker led the partition, if it is known."""
     until_ns: int
     """The member holds the lock until this time at least, unless the share partition is replaced."""
 
@@ -87,6 +91,8 @@ class SharedRecord:
     deliveries: list[Delivery] = field(default_factory=list)
     done_ns: int | None = None
     """When a member learned that the record is accepted or rejected."""
+    done_epoch: int | None = None
+    """The epoch in which the broker led that has accepted or rejected it, if it is known."""
     may_be_done: bool = False
     """Whether the response to such an acknowledgement was lost."""
     pending: int = 0
@@ -101,10 +107,19 @@ class SharedRecord:
         """Count an acknowledgement that accepts or rejects, until its result is known."""
         self.pending += count
 
-    def settle(self, now_ns: int) -> None:
-        """Record that the broker has confirmed an acknowledgement."""
+    def settle(self, now_ns: int, leader_epoch: int | None) -> None:
+        """Record that a broker that led in `leader_epoch` has confirmed an acknowledgement."""
         if self.done_ns is None:
             self.done_ns = now_ns
+            self.done_epoch = leader_epoch
+
+    def is_done_for(self, delivery: Delivery) -> bool:
+        """Return whether the broker of a delivery should have known that the record is done."""
+        if self.done_ns is None or self.done_ns >= delivery.sent_ns:
+            return False
+        if self.done_epoch is None or delivery.leader_epoch is None:
+            return False
+        return delivery.leader_epoch >= self.done_epoch
 
     def perhaps_settle(self) -> None:
         """Record that it is not known whether an acknowledgement has taken effect."""
@@ -145,6 +160,7 @@ class ShareFacts:
         sent_ns: int,
         received_ns: int,
         lifetime: object | None,
+        leader_epoch: int | None,
     ) -> Delivery:
         """Record and check a delivery."""
         partition, offset, value = reading
@@ -152,7 +168,16 @@ class ShareFacts:
         self._facts.count("shared records delivered")
         until_ns, expired_ns = sent_ns + _LOCK_NS, received_ns + _EXPIRED_NS
         delivery = Delivery(
-            member, partition, offset, count, sent_ns, received_ns, lifetime, until_ns, expired_ns
+            member,
+            partition,
+            offset,
+            count,
+            sent_ns,
+            received_ns,
+            lifetime,
+            leader_epoch,
+            until_ns,
+            expired_ns,
         )
         record = self._records.setdefault((partition, offset), SharedRecord(value))
         for problem in _problems(record, delivery):
@@ -169,11 +194,18 @@ class ShareFacts:
         self._add_pending(delivery, kind, 1)
 
     def acknowledged(
-        self, delivery: Delivery, kind: int, sent_ns: int, now_ns: int, lifetime: object | None
+        self,
+        delivery: Delivery,
+        kind: int,
+        sent_ns: int,
+        now_ns: int,
+        lifetime: object | None,
+        leader_epoch: int | None,
     ) -> None:
         """Record and check an acknowledgement that the broker has confirmed at `now_ns`.
 
         `lifetime` is the share partition that has applied it; None if it is not known for certain.
+        The broker led the partition in `leader_epoch` when the request was sent, if this is known.
         """
         self._add_pending(delivery, kind, -1)
         record = self._records[delivery.partition, delivery.offset]
@@ -185,7 +217,7 @@ class ShareFacts:
         if kind == RENEW:
             delivery.renew(sent_ns, now_ns)
         elif kind in _FINAL:
-            record.settle(now_ns)
+            record.settle(now_ns, leader_epoch)
             self._facts.count("shared records settled")
 
     def unknown(self, delivery: Delivery, kind: int) -> None:
@@ -243,7 +275,7 @@ def _problems(record: SharedRecord, delivery: Delivery) -> Iterator[str]:
     """Yield what is wrong with a new delivery of a record."""
     if not 1 <= delivery.count <= DELIVERIES_MAX:
         yield f"the delivery count is {delivery.count}"
-    if record.done_ns is not None and record.done_ns < delivery.sent_ns:
+    if record.is_done_for(delivery):
         yield "it had been accepted or rejected"
     for earlier in record.deliveries:
         if delivery.lifetime is None or earlier.lifetime is not delivery.lifetime:

@@ -97,7 +97,9 @@ class ShareGroup:
 
     # -- what the nodes have --------------------------------------------------------------------
 
-    def _find_lifetime(self, address: Address, partition: TopicPartition) -> object | None:
+    def _find_lifetime(
+        self, address: Address, partition: TopicPartition
+    ) -> LocalSharePartition | None:
         """See `share_member.FindLifetime`."""
         for machine in self._machines:
             if machine.name == address.host:

@@ -18,6 +18,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from odradek.broker.share.local import LocalSharePartition
 from odradek.client.errors import error_code
 from odradek.core.share.states import ACCEPT, GAP, REJECT, RELEASE, RENEW
 from odradek.env.network import Address
@@ -71,7 +72,7 @@ LOST = NOT_NOW | {E.SHARE_SESSION_NOT_FOUND}
 """Errors of a request after which the member begins new sessions. A session ends with its connection,
 and a heartbeat to the same broker may have noticed before that the connection was closed."""
 
-FindLifetime = Callable[[Address, TopicPartition], object | None]
+FindLifetime = Callable[[Address, TopicPartition], LocalSharePartition | None]
 """Returns the share partition that the broker with this address has in its memory."""
 
 
@@ -80,7 +81,7 @@ class Acknowledgement(NamedTuple):
 
     batches: list[tuple[int, int, list[int]]]
     kinds: list[tuple[Delivery, int]]
-    lifetime: object | None
+    lifetime: LocalSharePartition | None
     """The share partition to which the request is sent, if it is known."""
     until_ns: int
     """All locks are held until this time."""
@@ -409,12 +410,13 @@ class ShareMember(Actor):
         partition: TopicPartition,
         data: PartitionData,
         sent_ns: int,
-        before: object | None,
+        before: LocalSharePartition | None,
     ) -> None:
         """Keep the acquired records of a response."""
         if not data.acquired_records:
             return
         lifetime = self._find_lifetime(session.address, partition)
+        leader_epoch = _leader_epoch(before or lifetime)
         if lifetime is not before:
             lifetime = None
         values = {
@@ -433,6 +435,7 @@ class ShareMember(Actor):
                         sent_ns,
                         self.simulation.now_ns,
                         lifetime,
+                        leader_epoch,
                     )
                 session.hold(partition, offset, delivery)
 
@@ -471,7 +474,9 @@ class ShareMember(Actor):
                 lifetime = None
             if not code:
                 for delivery, kind in each.kinds:
-                    self._shared.acknowledged(delivery, kind, sent_ns, now_ns, lifetime)
+                    self._shared.acknowledged(
+                        delivery, kind, sent_ns, now_ns, lifetime, _leader_epoch(each.lifetime)
+                    )
                 continue
             has_failed = True
             if code == E.INVALID_RECORD_STATE:
@@ -489,6 +494,10 @@ class ShareMember(Actor):
         if has_failed:
             self._end_sessions()
         return not has_failed
+
+
+def _leader_epoch(lifetime: LocalSharePartition | None) -> int | None:
+    return None if lifetime is None else lifetime.machine.leader_epoch
 
 
 def _batches(kinds: Mapping[int, int]) -> Iterator[tuple[int, int, list[int]]]:
