@@ -316,3 +316,43 @@ def test_a_transactional_write_that_fails_is_undone(bench):
     bench.ask("put", "b", 1)
     bench.run()
     assert bench.machine.offsets[-1] == 0
+
+
+def test_delayed_answers_wait_until_the_loaded_records_are_committed(replicated):
+    replicated.ask("put", "a", 1)
+    replicated.run()
+    answer = hand_over(replicated)
+    assert replicated.machine.numbers == {"a": 1}, "loaded, but not committed"
+    replicated.run(60)
+    assert not answer.done(), "it may depend on records that can still be lost"
+    replicated.log.commit()
+    assert answer.result() == "now"
+    later = replicated.loop.create_future()
+    replicated.ask("keep_waiting", later)
+    replicated.ask("put", "b", 2)
+    replicated.run(60)
+    assert later.result() == "now", "records of this term do not delay it"
+
+
+def test_delayed_answers_fail_if_the_loaded_records_are_not_committed(replicated):
+    replicated.ask("put", "a", 1)
+    replicated.run()
+    answer = hand_over(replicated)
+    replicated.run(60)
+    replicated.run(5000)
+    assert answer.exception().code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    answer = replicated.loop.create_future()
+    replicated.ask("keep_waiting", answer)
+    replicated.run(60)
+    replicated.runtime.unload(0)
+    assert answer.exception().code is ErrorCode.NOT_COORDINATOR
+
+
+def hand_over(bench):
+    """Elect the broker again, and ask for a delayed answer."""
+    bench.runtime.unload(0)
+    bench.runtime.load(0, 2)
+    bench.run(10)
+    answer = bench.loop.create_future()
+    bench.ask("keep_waiting", answer)
+    return answer

@@ -35,8 +35,8 @@ class Search(NamedTuple):
 
 
 def run(seed: int) -> Outcome:
-    """Run a seed as `python -m tests.sim --cluster` does, with a share group."""
-    return simulate(seed, partial(ClusterScenario, pace=SHORT, has_share_group=True))
+    """Run a seed as `python -m tests.sim --cluster` does."""
+    return simulate(seed, partial(ClusterScenario, pace=SHORT))
 
 
 def search(name: str) -> Search:

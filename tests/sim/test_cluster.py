@@ -27,7 +27,7 @@ def test_the_same_seed_gives_the_same_history() -> None:
 def test_the_runs_have_faults_and_records() -> None:
     counts: Counter[str] = Counter()
     for seed in (1, 2, 3, 5):
-        counts.update(simulate(seed, partial(ClusterScenario, has_share_group=True)).counts)
+        counts.update(simulate(seed, ClusterScenario).counts)
     for what in (
         "produced", "produce repeated", "consumed", "joined", "offsets committed", "late commits",
         "settings changed", "fault kill", "fault stop", "fault cut off", "fault cut one way",

@@ -61,7 +61,6 @@ SEED_BITS = 31
     metavar="N",
     help="Only the first N faults of each seed occur.",
 )
-@click.option("--share-group", is_flag=True, help="A share group takes part. Needs several nodes.")
 @click.option(
     "--processes",
     type=click.IntRange(1),
@@ -79,7 +78,6 @@ def simulate(
     repeat_every: int,
     short: bool,
     faults_max: int | None,
-    share_group: bool,
     processes: int | None,
     as_json: bool,
 ) -> int:
@@ -98,7 +96,7 @@ def simulate(
       odradek simulate --seeds 1 --nodes 5 --fault "cut off" --once
       odradek simulate --seeds 300 --short --repeat-every 10
     """
-    options = Options(nodes, faults, 0 if once else repeat_every, short, faults_max, share_group)
+    options = Options(nodes, faults, 0 if once else repeat_every, short, faults_max)
     _check(options)
     if seed is not None:
         first, seeds = seed, 1
@@ -134,8 +132,6 @@ def _check(options: Options) -> None:
         raise click.UsageError(
             "--nodes: 2 nodes have no majority without each other; choose 1 or 3"
         )
-    if options.nodes == 1 and options.has_share_group:
-        raise click.UsageError("--share-group needs several nodes; choose --nodes 3")
     kinds = options.kinds()
     wrong = [each for each in options.faults if each not in kinds]
     if wrong:
@@ -174,8 +170,6 @@ def repetition(run: Run, options: Options) -> str:
     words += [f"--fault {each!r}" for each in options.faults]
     if options.is_short:
         words.append("--short")
-    if options.has_share_group:
-        words.append("--share-group")
     faults_max = options.faults_max if run.faults_max is None else run.faults_max
     if faults_max is not None:
         words.append(f"--faults-max {faults_max}")

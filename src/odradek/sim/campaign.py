@@ -31,8 +31,6 @@ class Options:
     """Whether the runs have fewer faults, and less time between them."""
     faults_max: int | None = None
     """The greatest number of faults in a run; None for no limit."""
-    has_share_group: bool = False
-    """Whether a share group takes part. It needs several nodes."""
 
     def chosen(self) -> Sequence[str]:
         """Return the kinds of faults that occur in the runs."""
@@ -106,12 +104,5 @@ def _simulate(seed: int, options: Options) -> Outcome:
         return simulate(seed, partial(Scenario, faults=faults, pace=pace, faults_max=limit))
     return simulate(
         seed,
-        partial(
-            ClusterScenario,
-            faults=faults,
-            nodes=options.nodes,
-            pace=pace,
-            faults_max=limit,
-            has_share_group=options.has_share_group,
-        ),
+        partial(ClusterScenario, faults=faults, nodes=options.nodes, pace=pace, faults_max=limit),
     )

@@ -59,18 +59,11 @@ class ClusterScenario(Scenario):
         nodes: int = NODES,
         pace: Pace = LONG,
         faults_max: int | None = None,
-        *,
-        has_share_group: bool = False,
     ) -> None:
-        """See `Scenario`.
-
-        `nodes` is the number of nodes, at least three. If `has_share_group`, two more clients are
-        in a share group.
-        """
+        """`nodes` is the number of nodes, at least three. See `Scenario` for the other arguments."""
         assert nodes >= NODES, "the partitions have three replicas"
         self.node_ids = range(1, nodes + 1)
         self.settings = _settings(self.node_ids[:VOTERS_MAX])
-        self._share_members = SHARE_MEMBERS if has_share_group else 0
         super().__init__(seed, faults, pace, faults_max)
         self._ongoing: dict[str, asyncio.Task[None]] = {}
         """The faults that last, by the name of the machine."""
@@ -108,23 +101,21 @@ class ClusterScenario(Scenario):
         return Router(self.simulation, host, brokers, name, rack)
 
     def add_actors(self) -> None:
-        """See `Scenario`. One more client changes the metadata."""
+        """See `Scenario`. One more client changes the metadata, and two are in a share group."""
         super().add_actors()
         client = self.client("administrator")
         self.actors.append(Administrator(self.simulation, client, self.facts))
-        for number in range(self._share_members):
+        for number in range(SHARE_MEMBERS):
             client = self.client(f"sharer{number}")
             self.actors.append(self.share_group.add_member(client))
 
     async def prepare(self) -> None:
         """See `Scenario`."""
-        if self._share_members:
-            await self.share_group.configure(self.observer)
+        await self.share_group.configure(self.observer)
 
     async def drain(self) -> None:
-        """See `Scenario`. If there is a share group, a member takes the records that are left."""
-        if self._share_members:
-            await self.share_group.drain(self.until)
+        """See `Scenario`. A member of the share group takes the records that are left."""
+        await self.share_group.drain(self.until)
 
     async def disturb(self) -> None:
         """Let one machine fail in a random way. Return when the next fault may begin.

@@ -71,6 +71,10 @@ MOVED = NOT_NOW | {E.UNKNOWN_TOPIC_ID, E.GROUP_ID_NOT_FOUND, E.OFFSET_NOT_AVAILA
 LOST = NOT_NOW | {E.SHARE_SESSION_NOT_FOUND}
 """Errors of a request after which the member begins new sessions. A session ends with its connection,
 and a heartbeat to the same broker may have noticed before that the connection was closed."""
+STATE_UNKNOWN = E.UNKNOWN_SERVER_ERROR
+"""The error of a partition after its leader has asked a former share coordinator, which does not know
+yet that it has no longer this role. It may have no state, if the state was initialized later. The
+error is the same in Apache Kafka. Its members fetch again after it."""
 
 FindLifetime = Callable[[Address, TopicPartition], LocalSharePartition | None]
 """Returns the share partition that the broker with this address has in its memory."""
@@ -364,7 +368,9 @@ class ShareMember(Actor):
                 acknowledged[partition] = data.acknowledge_error_code
                 if data.error_code:
                     has_moved = True
-                    if data.error_code not in MOVED:
+                    if data.error_code == STATE_UNKNOWN:
+                        self.facts.count("partitions whose share state could not be read")
+                    elif data.error_code not in MOVED:
                         self.unexpected("ShareFetch", data.error_code)
                 self._receive(session, partition, data, sent_ns, before.get(partition))
         if self._settle(session, decided, acknowledged, sent_ns) and has_moved:

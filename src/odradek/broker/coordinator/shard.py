@@ -81,7 +81,7 @@ class Shard(Generic[MachineT]):
         )
         self._timers = TimerRunner(name, machine.timers, context, self._write_internal)
         self._tasks = TaskRunner(name, context, self._write_internal)
-        self._answers = AnswerSender(machine.effects, context)
+        self._answers = AnswerSender(machine.effects, partition, context)
         self._is_flush_scheduled = False
         self._appended_alone_ms = 0
         """When an operation was last written immediately, or when the shard became active."""
@@ -96,6 +96,7 @@ class Shard(Generic[MachineT]):
         assert self.state is ShardState.LOADING
         self.state = ShardState.ACTIVE
         self._batch.start(end_offset)
+        self._answers.start(end_offset)
         self._appended_alone_ms = self._context.clock.monotonic_ms()
         self._timers.start()
 
@@ -110,6 +111,7 @@ class Shard(Generic[MachineT]):
         error = ApiError(ErrorCode.NOT_COORDINATOR)
         self._commits.close(error)
         self._batch.close(error)
+        self._answers.close(error)
         self.machine.on_unloaded()
         self._answers.send()
 

@@ -92,8 +92,8 @@ class ShareGroups:
         self._latest_offsets = latest_offsets
         self._loop = loop
         self._image = image
-        self._tasks: set[asyncio.Task[None]] = set()
-        """The initializations that are in progress."""
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """The initializations that are in progress, in the order of their starts."""
 
     def close(self) -> None:
         """End the initializations. The next coordinator begins them again."""
@@ -119,8 +119,8 @@ class ShareGroups:
         )
         if outcome.initialization is not None:
             task = self._loop.create_task(self._initialize_later(outcome.initialization))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = None
+            task.add_done_callback(self._tasks.pop)
         return outcome.response
 
     async def _initialize_later(self, request: InitializeShareGroupStateRequest) -> None:

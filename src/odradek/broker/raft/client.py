@@ -144,7 +144,7 @@ class RaftClient:
         self._timer: asyncio.TimerHandle | None = None
         self._resigned = asyncio.Event()
         """Set when this node has resigned because it stops, and the other voters know this."""
-        self._waiting: set[asyncio.Future[Response]] = set()
+        self._waiting: dict[asyncio.Future[Response], None] = {}
         """The requests of other nodes that have no response yet."""
         self._persisting = 0
         self._flush: asyncio.Future[None] | None = None
@@ -250,8 +250,8 @@ class RaftClient:
         if self._is_closed or self.failure is not None:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
         token: asyncio.Future[Response] = self._loop.create_future()
-        self._waiting.add(token)
-        token.add_done_callback(self._waiting.discard)
+        self._waiting[token] = None
+        token.add_done_callback(self._waiting.pop)
         self._step(RequestReceived(token, request))
         response = await token
         if isinstance(response, FetchSnapshotResponse) and not response.error:

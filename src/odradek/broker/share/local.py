@@ -80,17 +80,17 @@ def member_error(code: int, message: str | None) -> ApiError:
 
 
 class Tasks:
-    """Running tasks."""
+    """Running tasks, in the order of their starts."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def run(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Start a task."""
         task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
     async def close(self) -> None:
