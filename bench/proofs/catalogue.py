@@ -85,6 +85,16 @@ LONG_TESTS = (
         _pytest("tests/oracle/transactions"), "ODRADEK_TRANSACTION_HISTORIES",
     ),
     LongTest(
+        "share-histories", "histories of share groups compared with Apache Kafka", 2000,
+        _pytest("-m", "cluster or not cluster", "tests/oracle/share_histories"),
+        "ODRADEK_SHARE_HISTORIES",
+    ),
+    LongTest(
+        "streams-histories", "histories of Streams groups compared with Apache Kafka", 2000,
+        _pytest("-m", "cluster or not cluster", "tests/oracle/streams_histories"),
+        "ODRADEK_STREAMS_HISTORIES",
+    ),
+    LongTest(
         "files",
         "alternating starts of Apache Kafka and Odradek on one data directory, in both orders", 20,
         _pytest("-m", "cluster or not cluster", "tests/oracle/files"), "ODRADEK_FILE_TURNS",
