@@ -6,7 +6,7 @@ import pytest
 
 from odradek.config import oauth, oauth_login
 from odradek.config.broker_config import BrokerConfig
-from odradek.config.checks import ConfigurationError, Secret
+from odradek.config.checks import ConfigurationError, Secret, priorities
 from odradek.config.definition import Setting, SettingType, Status, value_text
 from odradek.config.group_config import GroupConfig
 from odradek.config.registry import (
@@ -195,6 +195,32 @@ def test_share_offset_reset(text: str, valid: bool) -> None:
     else:
         with pytest.raises(ConfigurationError):
             setting.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("orders:5, other_orders.x-1:-10", {"orders": 5, "other_orders.x-1": -10}),
+        ("orders", None),
+        ("orders:", None),
+        (":1", None),
+        ("orders:+1", None),
+        ("orders:1.5", None),
+        ("orders:1:2", None),
+        ("or ders:1", None),
+        ("orders:1,,", None),
+        ("orders:1,orders:2", None),
+        ("orders:9999999999", None),
+    ],
+)
+def test_priorities(text: str, expected: dict[str, int] | None) -> None:
+    setting = group_settings()["odradek.share.priority"]
+    if expected is None:
+        with pytest.raises(ConfigurationError):
+            setting.parse(text)
+    else:
+        assert priorities(setting.name, setting.parse(text)) == expected
 
 
 @pytest.mark.parametrize(

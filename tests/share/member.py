@@ -73,10 +73,10 @@ class Member:
         self.epoch = 0
 
     def join(self, *topics: str) -> None:
-        """Join the group, and wait until the share partitions are assigned to the member."""
+        """Join the group, and wait until the member has partitions of all topics."""
         epoch = 0
         assignment = None
-        while assignment is None or not assignment.topic_partitions:
+        while assignment is None or len(assignment.topic_partitions) < len(topics):
             request = ShareGroupHeartbeatRequest(
                 group_id=self.group,
                 member_id=self.member,

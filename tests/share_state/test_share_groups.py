@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -11,7 +12,9 @@ from tests.support.run_seed import seeds
 
 from odradek.core.group.group import GroupType
 from odradek.core.group.share.assignor import GroupSpec, MemberSpec, assign
+from odradek.core.metadata.image import ConfigResource, ConfigsImage
 from odradek.core.share_coordinator.key import SharePartitionKey
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ErrorCode
 
 ALL = {"orders": [0, 1, 2, 3]}
@@ -48,6 +51,26 @@ def test_members_share_the_partitions(groups):
     held = groups.settle("one", "two", *(f"m{number}" for number in range(3, 9)))
     taken = [index for each in held.values() for index in each["orders"]]
     assert {index: taken.count(index) for index in taken} == dict.fromkeys(range(4), 2)
+
+
+def set_of_group(groups, **settings):
+    own = {name.replace("_", "."): value for name, value in settings.items()}
+    configs = ConfigsImage({ConfigResource(ResourceType.GROUP, GROUP): own})
+    state = groups.machine(GROUP).state
+    state.image = replace(state.image, configs=configs)
+
+
+def test_with_priorities_each_member_has_all_topics(groups):
+    groups.set_topics(urgent=1, orders=2, stock=5)
+    names = [f"m{number}" for number in range(4)]
+    for each in names:
+        groups.beat(each, "urgent", "orders", "stock")
+    assert any(len(each) < 3 for each in groups.settle(*names).values())
+    set_of_group(groups, odradek_share_priority="urgent:10")
+    groups.beat("last", "urgent", "orders", "stock")
+    held = groups.settle(*names, "last")
+    assert [set(each) for each in held.values()] == [{"urgent", "orders", "stock"}] * 5
+    assert {index for each in held.values() for index in each["stock"]} == set(range(5))
 
 
 def test_a_member_leaves_and_a_member_is_silent(groups):

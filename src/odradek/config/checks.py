@@ -13,6 +13,7 @@
 | `endpoints` | host:port, ... |
 | `replicas` | partition:broker, ..., or `*` |
 | `offset-reset` | latest, earliest, or by_duration:<ISO 8601 duration> |
+| `priorities` | topic:priority, ... |
 """
 
 from __future__ import annotations
@@ -194,6 +195,32 @@ def _check_replicas(name: str, value: Value) -> Value:
     return value
 
 
+_PRIORITY = r"([a-zA-Z0-9._-]{1,249}):(-?[0-9]{1,9})"
+
+
+def priorities(name: str, value: Value) -> dict[str, int]:
+    """Parse `topic:priority` entries. Return the priorities by topic.
+
+    Raises:
+        ConfigurationError: an entry does not have this form, or a topic has two priorities.
+    """
+    assert isinstance(value, tuple)
+    result: dict[str, int] = {}
+    for entry in value:
+        found = re.fullmatch(_PRIORITY, entry)
+        if found is None:
+            raise ConfigurationError.of(name, entry, "each entry must have the form topic:priority")
+        if found[1] in result:
+            raise ConfigurationError.of(name, ",".join(value), f"{found[1]} has two priorities")
+        result[found[1]] = int(found[2])
+    return result
+
+
+def _check_priorities(name: str, value: Value) -> Value:
+    priorities(name, value)
+    return value
+
+
 _DURATION = (
     r"(?i:[-+]?P(?=.)([-+]?\d+D)?(T(?=.)([-+]?\d+H)?([-+]?\d+M)?([-+]?\d+([.,]\d{0,9})?S)?)?)"
 )
@@ -232,4 +259,5 @@ _NAMED = {
     "endpoints": Check("host:port, ...", _check_endpoints),
     "replicas": Check("partition:broker, ... or *", _check_replicas),
     "offset-reset": Check("latest, earliest, by_duration:...", _check_offset_reset),
+    "priorities": Check("topic:priority, ...", _check_priorities),
 }

@@ -41,6 +41,7 @@ class GroupConfig(View):
     odradek_share_backoff_ms: int
     odradek_share_backoff_max_ms: int
     odradek_share_record_ttl_ms: int
+    odradek_share_priority: tuple[str, ...]
     streams_session_timeout_ms: int
     streams_heartbeat_interval_ms: int
     streams_assignment_interval_ms: int
@@ -86,6 +87,7 @@ _UNBOUNDED = frozenset(
         "odradek.share.backoff.max.ms",
         "odradek.share.backoff.ms",
         "odradek.share.delay.enable",
+        "odradek.share.priority",
         "odradek.share.record.ttl.ms",
         "share.auto.offset.reset",
         "share.isolation.level",

@@ -9,6 +9,9 @@ Reading and acquiring happen in one step of the event loop. So two share fetches
 records at the same time, and Kafka's fetch lock is not needed. If data is not in the page cache, a
 thread reads it first, and the step is repeated from the beginning.
 
+If the group has priorities (`odradek.share.priority`, see `core/share/priority.py`), a share fetch
+gets records of one priority only: of the highest that has some.
+
 The response has ranges of the log's files, from the first acquired batch to the last one, and the
 offsets that the member has acquired in these ranges.
 """
@@ -26,6 +29,7 @@ from odradek.broker.share.manager import SharePartitionManager
 from odradek.broker.share.records import fetched_batches, sliced
 from odradek.broker.share.times import READ_BYTES_MAX, ReadyRecords, read_ready, read_times
 from odradek.core.share.acquisition import Aborted, Acquired, FetchedBatch, Request
+from odradek.core.share.priority import levels
 from odradek.core.share.schedule import RecordTime
 from odradek.core.share.session import PartitionKey, SessionKey
 from odradek.env.file_range import FileRange
@@ -102,7 +106,7 @@ class ShareFetch:
         self._loop = loop
         self._locals: dict[PartitionKey, LocalSharePartition] = {}
         self._errors: dict[PartitionKey, ApiError] = {}
-        self._read_committed = manager.settings.is_read_committed(session.group_id)
+        self._read_committed, self._priorities = manager.settings.of_fetch(session.group_id)
         self._partitions: list[Partition] = []
         self._future: asyncio.Future[Results] = loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
@@ -204,6 +208,8 @@ class ShareFetch:
         offsets = self._acquirable()
         if not offsets:
             return {} if len(self._errors) == len(self._keys) else None
+        if self._priorities:
+            return self._evaluate_levels(offsets, files)
         reads = self._read_all(offsets, files)
         total = sum(each.size for each in reads)
         has_error = any(each.error for each in reads)
@@ -214,6 +220,49 @@ class ShareFetch:
             self._wake(self)  # other records may follow those that were deferred
             return None
         return results
+
+    def _evaluate_levels(
+        self, offsets: Mapping[PartitionKey, int | None], files: FileSystem
+    ) -> Results | None:
+        """Do the same as `_evaluate`, but acquire records of one priority only.
+
+        The bytes of all priorities count for `bytes_min`. So priorities decide which records a
+        fetch gets, and not how long it waits. Partitions that are being loaded may have records, so
+        lower priorities wait for them.
+        """
+        total = 0
+        is_enough = self._is_final
+        results: Results = {}
+        unused: list[list[_Read]] = []
+        for level in levels(offsets, self._priority, self._priority_loading()):
+            reads = self._read_all(level, files)
+            unused.append(reads)
+            total += sum(each.size for each in reads)
+            is_enough = (
+                is_enough or total >= self._limits.bytes_min or any(each.error for each in reads)
+            )
+            if not is_enough:
+                continue
+            for each in unused:
+                found, found_none = self._acquire(each)
+                if found_none and not self._is_final:
+                    self._wake(self)  # other records of this priority may follow
+                    return None
+                results.update(found)
+                if any(result.acquired_records for result in found.values()):
+                    return results
+            unused.clear()
+        return results if is_enough else None
+
+    def _priority(self, key: PartitionKey) -> int:
+        return self._priorities.get(self._locals[key].partition.topic, 0)
+
+    def _priority_loading(self) -> int | None:
+        """Return the highest priority of partitions that are being loaded, if it is waited for."""
+        if self._is_final:
+            return None
+        loading = (key for key, local in self._locals.items() if local.machine.is_loading)
+        return max(map(self._priority, loading), default=None)
 
     def _acquirable(self) -> dict[PartitionKey, int | None]:
         """Return the partitions from which records can be acquired, with their fetch offsets.

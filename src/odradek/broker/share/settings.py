@@ -7,12 +7,23 @@ from typing import NamedTuple
 
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.config.broker_config import BrokerConfig
+from odradek.config.checks import priorities
 from odradek.config.group_config import GroupConfig
 from odradek.core.metadata.versions import DEAD_LETTERS, SHARE_VERSION
 from odradek.core.share.states import ShareSettings
 from odradek.model.config_resource import ResourceType
 
 READ_COMMITTED = "read_committed"
+PRIORITY = "odradek.share.priority"
+
+
+class FetchSettings(NamedTuple):
+    """What a share fetch of the group uses."""
+
+    is_read_committed: bool
+    """Whether the group reads no records of open or aborted transactions."""
+    priorities: Mapping[str, int]
+    """The priorities of topics by name; 0 for others. Empty if the group does not use them."""
 
 
 class _Known(NamedTuple):
@@ -23,6 +34,7 @@ class _Known(NamedTuple):
     group: GroupConfig
     level: int
     share: ShareSettings
+    fetch: FetchSettings
 
 
 class ShareGroupSettings:
@@ -38,9 +50,9 @@ class ShareGroupSettings:
         """Return what share partitions of the group use."""
         return self._find(group_id).share
 
-    def is_read_committed(self, group_id: str) -> bool:
-        """Return whether the group reads no records of open or aborted transactions."""
-        return self._find(group_id).group.share_isolation_level == READ_COMMITTED
+    def of_fetch(self, group_id: str) -> FetchSettings:
+        """Return what share fetches of the group use."""
+        return self._find(group_id).fetch
 
     def offset_reset(self, group_id: str) -> str:
         """Return where a new share partition of the group begins."""
@@ -78,6 +90,10 @@ class ShareGroupSettings:
                 group.odradek_share_backoff_ms,
                 group.odradek_share_backoff_max_ms,
                 group.odradek_share_record_ttl_ms,
+            ),
+            FetchSettings(
+                group.share_isolation_level == READ_COMMITTED,
+                priorities(PRIORITY, group.odradek_share_priority),
             ),
         )
         return known

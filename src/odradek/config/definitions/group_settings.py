@@ -38,6 +38,8 @@ odradek.share.backoff.max.ms  int  = 60000  >=0  medium
     Maximum time that a record waits between two deliveries. Only in Odradek.
 odradek.share.record.ttl.ms  long  = -1  >=-1  medium
     A record is given up if it was not delivered within this time. -1 means no limit. Only in Odradek.
+odradek.share.priority  list  = ""  priorities  medium
+    Priorities of topics, as topic:number. Records of topics with a higher number are delivered first. The priority of other topics is 0. Only in Odradek.
 share.assignment.interval.ms  int  = 1000  >=0  medium  from group.share.assignment.interval.ms
     Minimum time between two assignments.
 

@@ -137,6 +137,11 @@ class SharePartition:
         """Whether records can be acquired and acknowledged."""
         return self.phase is Phase.ACTIVE
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether the stored state has been requested, and is not here yet."""
+        return self.phase is Phase.LOADING
+
     def acquirable_from(self) -> int | None:
         """Return the offset from which to fetch; None if no record can be acquired now."""
         if self.phase is not Phase.ACTIVE:

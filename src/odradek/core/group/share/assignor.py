@@ -6,7 +6,8 @@ their partitions as far as possible. Only partitions whose share state is initia
 
 The results are exactly the same as in Apache Kafka. They depend on the order of Java's hash tables
 (see `java_order`). If all members subscribe to the same topics, all partitions are distributed
-together (`_Homogeneous`), otherwise topic by topic (`_OneTopic`).
+together (`_Homogeneous`), otherwise topic by topic (`_OneTopic`). If the group has priorities
+(`odradek.share.priority`, only in Odradek), they are always distributed topic by topic.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class GroupSpec(NamedTuple):
     assignable: Mapping[bytes, AbstractSet[int]]
     """The partitions that may be assigned, by topic id."""
     is_homogeneous: bool
-    """Whether all members subscribe to the same topics."""
+    """Whether all members subscribe to the same topics, and the group has no priorities."""
 
 
 def assign(group: GroupSpec) -> dict[str, Assignment]:

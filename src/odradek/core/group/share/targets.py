@@ -59,7 +59,9 @@ class ShareTargets:
         states = group.state_partitions
         initialized = {} if states is None else states.initialized
         assignable = {topic_id: each.partitions for topic_id, each in initialized.items()}
-        targets = assign(GroupSpec(members, counts, assignable, is_homogeneous))
+        # With priorities, topics are distributed one by one, so that each member has all of them.
+        together = is_homogeneous and not self._has_priorities(group)
+        targets = assign(GroupSpec(members, counts, assignable, together))
         for member_id in members:
             target = targets.get(member_id, NO_ASSIGNMENT)
             if target != group.targets.get(member_id):
@@ -74,6 +76,9 @@ class ShareTargets:
     def _is_time(self, group: ShareGroup) -> bool:
         interval_ms = self._state.settings(group.group_id).share_assignment_interval_ms
         return group.is_assignment_due(self._state.clock.now_ms(), interval_ms)
+
+    def _has_priorities(self, group: ShareGroup) -> bool:
+        return bool(self._state.settings(group.group_id).odradek_share_priority)
 
     def _specs(
         self, group: ShareGroup, after: ShareMember, names: Sequence[str] | None
