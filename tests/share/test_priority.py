@@ -146,7 +146,7 @@ def test_without_priorities_a_fetch_gets_records_of_all_topics(
         found |= queue.fetch()
     for topic in ("low", "plain", "high"):
         queue.send(topic, b"1")
-    assert queue.fetch() == dict.fromkeys(("low", "plain", "high"), [(1, 1)])
+    assert queue.fetch() == {topic: [(1, 1)] for topic in ("low", "plain", "high")}
 
 
 def test_the_setting_takes_effect_with_the_next_fetch(cluster: Cluster, client: WireClient) -> None:
