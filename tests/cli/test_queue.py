@@ -7,7 +7,9 @@ from compat.lab.toolchain import free_port
 
 from odradek.cli.queue_metrics import parse
 from odradek.client.cluster import Cluster
+from odradek.client.errors import BrokerError
 from odradek.client.share_consumer import ShareConsumer
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.testing import Broker
 
@@ -86,6 +88,29 @@ def test_describe_shows_records_in_flight(odradek, queue, bootstrap):
         row = odradek("queue", "describe", queue).lines[-1].split()
         assert row[:8] == [queue, "0", "1", "5", "4", "1", "2", "2"]
         assert row[-1] == "2:4"
+
+
+def test_describe_shows_priorities(odradek, queue):
+    worked(odradek, queue, "--from", "earliest", "--count", 1)
+    (found,) = odradek("queue", "describe", queue, "--json").json
+    assert found["priority"] == {}
+    odradek("config", "set", "group", queue, f"odradek.share.priority={queue}:7,bulk:-1")
+    (found,) = odradek("queue", "describe", queue, "--json").json
+    assert found["priority"] == {queue: 7, "bulk": -1}
+    assert odradek("queue", "describe", queue).lines[5].split() == [
+        "Priority",
+        f"{queue}:7",
+        "bulk:-1",
+    ]
+
+
+def test_describe_says_that_priorities_are_not_known(odradek, queue, monkeypatch):
+    worked(odradek, queue, "--from", "earliest", "--count", 1)
+    refused = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, queue)
+    monkeypatch.setattr("odradek.cli.queue.read_setting", lambda *_: {queue: refused})
+    assert odradek("queue", "describe", queue).lines[5] == f"Priority  not known: {refused}"
+    (found,) = odradek("queue", "describe", queue, "--json").json
+    assert found["priority"] is None
 
 
 def test_metrics_of_other_groups_are_left_out():

@@ -70,6 +70,32 @@ def group_argument(**attributes: Any) -> Callable[[Any], Any]:
     return click.argument(name, metavar=metavar, shell_complete=complete_groups, **attributes)
 
 
+def topics_option(help_text: str = "Only this topic; repeatable.") -> Callable[[Any], Any]:
+    """Return the decorator of the option --topic, which may be given several times."""
+    return click.option(
+        "--topic",
+        "-t",
+        "topics",
+        multiple=True,
+        metavar="TOPIC",
+        shell_complete=complete_topics,
+        help=help_text,
+    )
+
+
+def count_option(help_text: str, default: int | None = None) -> Callable[[Any], Any]:
+    """Return the decorator of the option --count. Without a default there is no limit."""
+    return click.option(
+        "--count",
+        "-n",
+        type=click.IntRange(1),
+        metavar="N",
+        default=default,
+        show_default=default is not None,
+        help=help_text,
+    )
+
+
 def partitions_option(default: str) -> Callable[[Any], Any]:
     """Return the decorator of the option --topic, for `select_partitions`.
 

@@ -9,6 +9,7 @@ import click
 
 from odradek.cli.arguments import (
     complete_groups,
+    count_option,
     parse_numbers,
     select_partitions,
     topic_argument,
@@ -48,7 +49,7 @@ _END = Position("latest")
 @click.option(
     "--until", type=POSITION, metavar="POSITION", help="Where to stop. By default the current end."
 )
-@click.option("--count", "-n", type=click.IntRange(1), metavar="N", help="Stop after N records.")
+@count_option("Stop after N records.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for new records at the end.")
 @click.option("--partition", "-p", "numbers", metavar="0,2-4", help="Only these partitions.")
 @click.option(

@@ -11,12 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from odradek.client.admin.configs import Resource, describe_configs
+from odradek.cli.group_settings import read_setting
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
 from odradek.client.errors import ClientError
 from odradek.client.offsets import EARLIEST, LATEST, offsets_at
-from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Headers, Record
 
@@ -86,16 +85,12 @@ def topics_of(cluster: Cluster, groups: Iterable[str]) -> dict[str, str]:
     Raises:
         ClientError: a broker does not respond, or refuses.
     """
-    resources = [Resource(ResourceType.GROUP, each) for each in groups]
-    if not resources:
-        return {}
     found: dict[str, str] = {}
-    for resource, entries in describe_configs(cluster, resources, names=[TOPIC_SETTING]).items():
-        if isinstance(entries, ClientError):
-            raise entries
-        for entry in entries:
-            if entry.name == TOPIC_SETTING and entry.value:
-                found[resource.name] = entry.value
+    for group, topic in read_setting(cluster, groups, TOPIC_SETTING).items():
+        if isinstance(topic, ClientError):
+            raise topic
+        if topic:
+            found[group] = topic
     return found
 
 

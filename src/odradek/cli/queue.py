@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import click
 
-from odradek.cli.arguments import group_argument
+from odradek.cli.arguments import group_argument, topics_option
+from odradek.cli.group_settings import read_setting
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
@@ -44,6 +45,7 @@ from odradek.client.errors import ClientError
 from odradek.client.offsets import LATEST, list_offsets
 from odradek.model.topic_partition import TopicPartition
 
+PRIORITY = "odradek.share.priority"
 _OFFSETS_TIMEOUT_MS = 2_000
 
 
@@ -154,6 +156,8 @@ class _Report:
         for member in self.group.members:
             for key in member.partitions:
                 self.members[key] = self.members.get(key, 0) + 1
+        self.priority = read_setting(cluster, [self.group.id], PRIORITY)[self.group.id]
+        """The priorities of topics, e.g. `urgent:10,bulk:-10`."""
         starts = describe_start_offsets(cluster, self.group.id)
         self.starts: Mapping[TopicPartition, StartOffset] = {
             key: each for key, each in starts.items() if not isinstance(each, ClientError)
@@ -189,15 +193,18 @@ class _Report:
         lags = [lag for lag in map(self._lag, self.partitions) if lag is not None]
         unknown = len(self.partitions) - len(lags)
         beside = f", and {plural(unknown, 'partition')} without a lag" if unknown else ""
-        print_fields(
-            [
-                ("Group", self.group.id),
-                ("State", self.group.state),
-                ("Members", len(self.group.members)),
-                ("Topics", " ".join(self.topics) or None),
-                ("Lag", f"{sum(lags)}{beside}"),
-            ]
-        )
+        fields: list[tuple[str, object]] = [
+            ("Group", self.group.id),
+            ("State", self.group.state),
+            ("Members", len(self.group.members)),
+            ("Topics", " ".join(self.topics) or None),
+            ("Lag", f"{sum(lags)}{beside}"),
+        ]
+        if isinstance(self.priority, ClientError):
+            fields.append(("Priority", f"not known: {self.priority}"))
+        elif self.priority:
+            fields.append(("Priority", " ".join(self.priority.split(","))))
+        print_fields(fields)
         if with_members and self.group.members:
             click.echo()
             columns = [Column("Member", wrap=False), Column("Client"), Column("Host")]
@@ -231,6 +238,7 @@ class _Report:
             "epoch": self.group.epoch,
             "assignor": self.group.assignor or None,
             "topics": list(self.topics),
+            "priority": None if isinstance(self.priority, ClientError) else _parsed(self.priority),
             "members": [
                 {
                     "id": m.id,
@@ -252,6 +260,12 @@ class _Report:
                 for key in self.partitions
             ],
         }
+
+
+def _parsed(priority: str) -> dict[str, int]:
+    """Return the priorities by topic."""
+    pairs = (each.partition(":") for each in priority.split(",") if each)
+    return {topic: int(number) for topic, _, number in pairs}
 
 
 def _shown(found: InFlight | None, waiting: int | None) -> list[object]:
@@ -278,7 +292,7 @@ def _as_json(found: InFlight | None, waiting: int | None) -> dict[str, object]:
 
 @queue.command()
 @group_argument()
-@click.option("--topic", "-t", "topics", multiple=True, help="Only this topic; repeatable.")
+@topics_option()
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @cluster_options
 def delete(group_id: str, topics: tuple[str, ...], yes: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from odradek.cli.arguments import complete_topics, group_argument
+from odradek.cli.arguments import complete_topics, count_option, group_argument, topics_option
 from odradek.cli.dead_letters import (
     TOPIC_SETTING,
     DeadLetter,
@@ -146,24 +146,8 @@ def _count(cluster: Cluster, group: str, topic: str) -> dict[str, object]:
 
 @dead.command()
 @group_argument()
-@click.option(
-    "--topic",
-    "-t",
-    "topics",
-    multiple=True,
-    metavar="TOPIC",
-    shell_complete=complete_topics,
-    help="Only letters about records of this topic; repeatable.",
-)
-@click.option(
-    "--count",
-    "-n",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Show the newest N letters of each partition.",
-)
+@topics_option("Only letters about records of this topic; repeatable.")
+@count_option("Show the newest N letters of each partition.", 20)
 @json_option
 @cluster_options
 def show(group_id: str, topics: tuple[str, ...], count: int, as_json: bool) -> None:
@@ -256,9 +240,7 @@ def _as_json(letter: DeadLetter, original: Record | None) -> dict[str, object]:
     shell_complete=complete_topics,
     help="Write the records to this topic.  [default: the topic of each record]",
 )
-@click.option(
-    "--count", "-n", type=click.IntRange(1), metavar="N", help="Replay N records at most."
-)
+@count_option("Replay N records at most.")
 @click.option("--again", is_flag=True, help="Replay also what was replayed before.")
 @click.option("--execute", is_flag=True, help="Write the records. By default they are counted.")
 @json_option

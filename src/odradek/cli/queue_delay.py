@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import click
 
-from odradek.cli.arguments import complete_topics, group_argument, topic_argument
+from odradek.cli.arguments import count_option, group_argument, topic_argument, topics_option
+from odradek.cli.group_settings import read_setting
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
@@ -22,7 +23,6 @@ from odradek.cli.output import (
 )
 from odradek.cli.rendering import json_bytes
 from odradek.cli.values import DURATION, now_ms, parse_time, time_text
-from odradek.client.admin.configs import Resource, describe_configs
 from odradek.client.admin.share_groups import describe_share_groups, describe_start_offsets
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
@@ -30,7 +30,6 @@ from odradek.client.errors import ClientError
 from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.client.producer import Producer
 from odradek.core.share.schedule import HEADER, NO_TIME, deliver_at_ms
-from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record
 
@@ -99,24 +98,8 @@ def _due_ms(delay_ms: int | None, at: str | None) -> int:
 
 @delay.command("list")
 @group_argument()
-@click.option(
-    "--topic",
-    "-t",
-    "topics",
-    multiple=True,
-    metavar="TOPIC",
-    shell_complete=complete_topics,
-    help="Only this topic; repeatable.",
-)
-@click.option(
-    "--count",
-    "-n",
-    type=click.IntRange(1),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="Show the N records that are due first.",
-)
+@topics_option()
+@count_option("Show the N records that are due first.", 20)
 @json_option
 @cluster_options
 def list_command(group_id: str, topics: tuple[str, ...], count: int, as_json: bool) -> None:
@@ -160,11 +143,10 @@ def list_command(group_id: str, topics: tuple[str, ...], count: int, as_json: bo
 
 
 def _is_enabled(cluster: Cluster, group_id: str) -> bool:
-    group = Resource(ResourceType.GROUP, group_id)
-    found = describe_configs(cluster, [group])[group]
+    found = read_setting(cluster, [group_id], SETTING)[group_id]
     if isinstance(found, ClientError):
         raise found
-    return any(each.name == SETTING and each.value == "true" for each in found)
+    return found == "true"
 
 
 def _starts(

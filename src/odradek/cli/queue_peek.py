@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from odradek.cli.arguments import complete_topics, group_argument
+from odradek.cli.arguments import count_option, group_argument, topics_option
 from odradek.cli.options import cluster_options, connected
 from odradek.cli.output import note
 from odradek.cli.record_options import headers_option, keys_option
@@ -24,24 +24,8 @@ _POLL_MS = 500
 
 @click.command()
 @group_argument()
-@click.option(
-    "--topic",
-    "-t",
-    "topics",
-    multiple=True,
-    metavar="TOPIC",
-    shell_complete=complete_topics,
-    help="Only this topic; repeatable.",
-)
-@click.option(
-    "--count",
-    "-n",
-    type=click.IntRange(1),
-    metavar="N",
-    default=10,
-    show_default=True,
-    help="Print at most N records of each partition.",
-)
+@topics_option()
+@count_option("Print at most N records of each partition.", 10)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @keys_option
 @headers_option

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import click
 
-from odradek.cli.arguments import complete_topics, group_argument
+from odradek.cli.arguments import count_option, group_argument, topic_argument
 from odradek.cli.options import cluster_options, connected
 from odradek.cli.output import note, plural, warn
 from odradek.cli.record_options import format_options, keys_option, offsets_option
@@ -37,7 +37,7 @@ _NOT_RUN = {126: "cannot be executed", 127: "is not found"}
 
 @click.command()
 @group_argument()
-@click.argument("topics", metavar="TOPIC…", nargs=-1, required=True, shell_complete=complete_topics)
+@topic_argument(nargs=-1, required=True)
 @click.option(
     "--run",
     "command",
@@ -59,7 +59,7 @@ _NOT_RUN = {126: "cannot be executed", 127: "is not found"}
     type=click.Choice(["earliest", "latest"]),
     help="Where a new group starts: sets share.auto.offset.reset of the group.",
 )
-@click.option("--count", "-n", type=click.IntRange(1), metavar="N", help="Stop after N records.")
+@count_option("Stop after N records.")
 @click.option(
     "--idle",
     "idle_ms",
