@@ -132,16 +132,22 @@ LONG_TESTS = (
         ),
     ),
     LongTest(
-        "spark-exactly-once", "kills of drivers, workers and brokers of exactly-once queries", 200,
+        "spark-exactly-once",
+        "exactly-once queries whose drivers, workers and brokers are killed", 200,
         _module("tests.spark.faults"), has_count_argument=True,
     ),
     LongTest(
-        "spark-cluster", "the same kills, and of executors, on Spark's standalone cluster", 40,
+        "spark-cluster",
+        "such queries on Spark's standalone cluster, whose executors are killed, too", 50,
         _module("tests.spark.faults", "--cluster"), has_count_argument=True,
     ),
     LongTest(
-        "spark-at-least-once", "the same kills of at-least-once queries, which repeat records", 20,
+        "spark-at-least-once", "at-least-once queries with the same kills, which repeat records", 20,
         _module("tests.spark.faults", "--guarantee", "at-least-once"), has_count_argument=True,
+    ),
+    LongTest(
+        "spark-own-sink", "queries with Spark's own sink and the same kills, which repeat records",
+        20, _module("tests.spark.faults", "--guarantee", "spark"), has_count_argument=True,
     ),
     LongTest(
         "cluster-faults", "kills, stops and pauses of the nodes of a cluster under load", 200,

@@ -80,6 +80,15 @@ def test_a_topic_that_is_created_again_is_detected_even_if_it_is_longer(
     assert run(topic) == [(20,)]
 
 
+def test_a_topic_that_was_deleted_is_named(run, servers, cluster, make_topic):
+    topic = make_topic()
+    produce(servers, topic, 0, [1, 2])
+    assert run(topic) == [(1,), (2,)]
+    changed(delete_topics(cluster, [topic]))
+    with pytest.raises(PySparkException, match=f"(?s){topic}.*UNKNOWN_TOPIC_OR_PARTITION"):
+        run(topic)
+
+
 def test_a_checkpoint_of_an_older_version_has_no_ids(run, servers, make_topic, checkpoint):
     topic = make_topic()
     produce(servers, topic, 0, [1, 2])
@@ -129,3 +138,54 @@ def test_brokers_that_cannot_be_reached_are_one_message(read_all, streaming):
     assert "Is it running?" in text
     assert text.count("Traceback") <= 1
     assert "\tat org.apache" not in text
+
+
+@pytest.fixture
+def write_all(spark, checkpoint):
+    """Writes some rows, in a batch or a stream."""
+
+    def write_all(streaming, options):
+        if not streaming:
+            rows = spark.range(1).selectExpr("string(id) AS value")
+            return rows.write.format("odradek").mode("append").options(**options).save()
+        rows = spark.readStream.format("rate").load().selectExpr("string(value) AS value")
+        writer = rows.writeStream.format("odradek").option("checkpointLocation", checkpoint)
+        return writer.options(**options).start().awaitTermination()
+
+    return write_all
+
+
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_brokers_that_cannot_be_written_to_are_one_message(write_all, streaming, guarantee):
+    options = {
+        "kafka.bootstrap.servers": f"127.0.0.1:{free_port()}",
+        "kafka.request.timeout.ms": "1000",
+        "topic": "x",
+        "deliveryGuarantee": guarantee,
+    }
+    with pytest.raises(PySparkException) as caught:
+        write_all(streaming, options)
+    text = str(caught.value)
+    assert f"cannot connect to {options['kafka.bootstrap.servers']}" in text
+    assert "Is it running?" in text
+    assert text.count("Traceback") <= 1
+    assert "\tat org.apache" not in text
+
+
+@pytest.mark.parametrize(
+    ("column", "options", "message"),
+    [
+        ("1 AS value", {}, "column 'value' must be of type binary or string; it is int"),
+        ("'v' AS value, 'x' AS partition", {}, "column 'partition' must be of type int"),
+        ("'v' AS value", {"compression.typ": "lz4"}, r"Did you mean compression\.type\?"),
+    ],
+)
+def test_a_stream_says_at_once_what_it_cannot_write(
+    spark, servers, checkpoint, column, options, message
+):
+    rows = spark.readStream.format("rate").load().selectExpr(*column.split(", "))
+    writer = rows.writeStream.format("odradek").option("kafka.bootstrap.servers", servers)
+    writer = writer.options(topic="x", checkpointLocation=checkpoint, **options)
+    with pytest.raises(PySparkException, match=message):
+        writer.start().awaitTermination()

@@ -1,58 +1,137 @@
-"""`python -m tests.spark.faults [--apache] [--cluster] FAULTS`: histories with that many faults.
+"""`python -m tests.spark.faults [--apache] [--cluster] RUNS`: that many runs with faults.
 
-With --guarantee exactly-once (the default) the exit code is 0 if every record was found once in all histories.
-With at-least-once it is 0 if no record was lost, and records were found twice: the histories can
-find what exactly-once prevents.
+Each run has a seed, which determines it. With --results FILE (or ODRADEK_SPARK_FAULTS_RESULTS) the
+outcome of each run is appended to the file, and seeds that are in the file are not run again: so an
+interrupted test continues. --first sets the first seed, to repeat a part.
+
+With --guarantee exactly-once (the default) the exit code is 0 if every record was found once in all
+runs. With at-least-once, and with spark (Spark's own sink), it is 0 if no record was lost, and
+records were found twice: the runs can find what exactly-once prevents. It is 1, too, if there were
+enough runs to reach each step, and a step was not reached.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
+import time
+import traceback
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
 
-from compat.lab.apache_kafka import BriefApacheKafka
-from compat.lab.odradek_node import OdradekNode
-from tests.spark.faults.histories import play
+import psutil
+from compat.lab.broker import BrokerFailed
+from confluent_kafka import KafkaException
+from tests.spark.faults.histories import Outcome, Runs
+from tests.spark.faults.plan import EXACTLY_ONCE, STEPS_BY_GUARANTEE, pairs, plan
 from tests.support import progress
 from tests.support.run_seed import run_seed, seeds
 
-FAULTS_PER_HISTORY = 4
+from odradek.client.errors import ClientError
+
+FAILURES = (AssertionError, BrokerFailed, ClientError, KafkaException, OSError, psutil.Error)
+"""A run that ends with one of these has failed. The next run begins with new processes."""
+RESULTS_VARIABLE = "ODRADEK_SPARK_FAULTS_RESULTS"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.spark.faults")
-    parser.add_argument("--guarantee", default="exactly-once")
-    parser.add_argument("--apache", action="store_true", help="Apache Kafka is the broker")
-    parser.add_argument("--cluster", action="store_true", help="Spark runs on a standalone cluster")
-    parser.add_argument("--seed", type=int, help="the seed of a single history")
-    parser.add_argument("faults", type=int, nargs="?", default=FAULTS_PER_HISTORY)
-    options = parser.parse_args()
-    broker = BriefApacheKafka if options.apache else OdradekNode
-    numbers = iter(seeds(10 * options.faults) if options.seed is None else [options.seed])
-    done = histories = starts = missing = doubled = 0
-    for seed in numbers:
-        outcome = play(
-            broker, seed, FAULTS_PER_HISTORY, options.guarantee, on_cluster=options.cluster
-        )
-        histories, starts = histories + 1, starts + outcome.job_starts
-        done += len(outcome.faults)
-        missing, doubled = missing + outcome.missing, doubled + outcome.doubled
-        state = "" if outcome.missing == outcome.doubled == 0 else "  <--"
-        print(
-            f"seed {seed}: {', '.join(outcome.faults) or 'no fault'}: "
-            f"{outcome.missing} missing, {outcome.doubled} doubled{state}",
-            flush=True,
-        )
-        progress.report(done, options.faults, "faults")
-        if done >= options.faults:
-            break
+    options = arguments()
+    first = seeds(1)[0] if options.first is None else options.first
+    wanted = range(first, first + options.runs)
+    outcomes = {each.seed: each for each in stored(options.results) if each.seed in wanted}
+    earlier, errors, started = len(outcomes), 0, time.monotonic()
+    with Runs(options.guarantee, apache=options.apache, on_cluster=options.cluster) as runs:
+        for seed in wanted:
+            if seed in outcomes:
+                continue
+            try:
+                outcome = runs.play(plan(seed, options.guarantee, on_cluster=options.cluster))
+            except FAILURES:
+                traceback.print_exc(file=sys.stdout)
+                print(f"seed {seed}: the run failed  <--", flush=True)
+                errors += 1
+                continue
+            outcomes[seed] = outcome
+            store(options.results, outcome)
+            print(text(outcome), flush=True)
+            progress.report(len(outcomes), options.runs, "runs")
+        drivers = runs.drivers_used
+    print_counts(list(outcomes.values()), options.guarantee)
+    missing = sum(each.missing for each in outcomes.values())
+    doubled = sum(each.doubled for each in outcomes.values())
+    faults = sum(len(each.faults) for each in outcomes.values())
     print(
-        f"{done} faults in {histories} histories ({starts} drivers, {options.guarantee}, seed "
-        f"{run_seed()}): {missing} records missing, {doubled} doubled"
+        f"{len(outcomes)} runs ({earlier} of them before), {faults} faults, {drivers} drivers, "
+        f"{options.guarantee}, seeds from {first} (run {run_seed()}), "
+        f"{time.monotonic() - started:.0f} s"
     )
-    if options.guarantee == "exactly-once":
-        return 0 if missing == doubled == 0 else 1
-    return 0 if missing == 0 < doubled else 1
+    unreached = not_reached(list(outcomes.values()), options)
+    if unreached:
+        print(f"not reached: {', '.join(unreached)}")
+    print(f"{errors} runs failed, {missing} records missing, {doubled} doubled")
+    expected = doubled == 0 if options.guarantee == EXACTLY_ONCE else doubled > 0
+    return 0 if missing == errors == 0 and expected and not unreached else 1
+
+
+def text(outcome: Outcome) -> str:
+    state = "" if outcome.missing == outcome.doubled == 0 else "  <--"
+    killed = f" ({', '.join(outcome.killed)})" if outcome.killed else ""
+    return (
+        f"seed {outcome.seed}: {', '.join(outcome.faults) or 'no fault'}{killed}: "
+        f"{outcome.missing} missing, {outcome.doubled} doubled, {outcome.seconds} s{state}"
+    )
+
+
+def print_counts(outcomes: list[Outcome], guarantee: str) -> None:
+    """Print how often each kind of fault happened at each step."""
+    counts = Counter(fault for each in outcomes for fault in each.faults)
+    kinds = sorted({name.partition(" at ")[0] for name in counts})
+    for step in (*STEPS_BY_GUARANTEE[guarantee], "random time"):
+        cells = [f"{counts[f'{kind} at {step}']} {kind}" for kind in kinds]
+        print(f"{step}: {', '.join(cells)}")
+    killed = Counter(each for outcome in outcomes for each in outcome.killed)
+    print(f"brokers: {', '.join(f'{count} {name}' for name, count in sorted(killed.items()))}")
+
+
+def not_reached(outcomes: list[Outcome], options: argparse.Namespace) -> list[str]:
+    """Return the faults that did not happen although there were enough runs for all."""
+    planned = pairs(options.guarantee, on_cluster=options.cluster)
+    if options.runs < len(planned):
+        return []
+    happened = {fault for each in outcomes for fault in each.faults}
+    return [
+        f"{kind} at {step}"
+        for kind, step in planned
+        if step != "random time" and f"{kind} at {step}" not in happened
+    ]
+
+
+def stored(path: Path | None) -> list[Outcome]:
+    """Return the outcomes in a file."""
+    if path is None or not path.exists():
+        return []
+    return [Outcome(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def store(path: Path | None, outcome: Outcome) -> None:
+    if path is not None:
+        with path.open("a") as file:
+            file.write(json.dumps(asdict(outcome)) + "\n")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.spark.faults")
+    parser.add_argument("--guarantee", choices=STEPS_BY_GUARANTEE, default=EXACTLY_ONCE)
+    parser.add_argument("--apache", action="store_true", help="brokers are Apache Kafka's")
+    parser.add_argument("--cluster", action="store_true", help="Spark runs on a standalone cluster")
+    parser.add_argument("--first", type=int, help="the seed of the first run")
+    variable = os.environ.get(RESULTS_VARIABLE)
+    parser.add_argument("--results", type=Path, default=Path(variable) if variable else None)
+    parser.add_argument("runs", type=int, nargs="?", default=1)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

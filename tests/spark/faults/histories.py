@@ -1,277 +1,384 @@
-"""Histories of faults: a query copies a topic while its driver, its workers or the broker are killed.
+"""A run: a query copies a topic while its driver, its workers or a broker are killed.
 
-In each history the query copies `RECORDS` records in micro-batches of a hundred. Each fault is at a
-random step of a random micro-batch, or at a random time. A driver can also become a zombie: it waits
-at a step, continues when another driver has taken over the query, and is killed later. At the end a
+The query copies `RECORDS` records in micro-batches. Its faults come from its seed (`plan`): each is
+at a step of a micro-batch, or at a random time. A driver can also become a zombie: it waits at a
+step, continues when another driver has taken over the query, and is killed later. At the end a
 read_committed consumer of another implementation must find every record exactly once.
+
+The runs share brokers and drivers (`Runs`), but each has its own topics and checkpoint.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import psutil
-from compat.lab.broker import Broker
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.spark.faults.source import PLAIN_STEPS, STEPS, TASK_STEPS
+from tests.spark.faults.brokers import TRANSACTIONS, Brokers, Replicated, Single
+from tests.spark.faults.drivers import (
+    LOCAL,
+    SILENCE_SECONDS,
+    Driver,
+    Drivers,
+    has_archive,
+    make_archive,
+)
+from tests.spark.faults.job import RECORDS_PER_BATCH, Query
+from tests.spark.faults.plan import (
+    BROKER,
+    DRIVER,
+    EXACTLY_ONCE,
+    EXECUTOR,
+    RANDOM_TIME,
+    WORKER,
+    ZOMBIE,
+    Fault,
+    Plan,
+)
+from tests.spark.faults.source import KILL_WORKER, WAIT
 from tests.spark.faults.standalone import StandaloneCluster
 
-RECORDS = 1200
+from odradek.spark.transactional import PREFIX
+
 PARTITIONS = 2
-SILENCE_SECONDS = 180.0
-"""A job that neither reaches a step nor ends for this time has failed."""
-RANDOM_SECONDS_MAX = 4.0
-ZOMBIE_SECONDS = 8.0
+RECORDS = 5 * RECORDS_PER_BATCH
+VALUE_BYTES_MAX = 200
+ZOMBIE_SECONDS = 30.0
 """A zombie whose query neither fails nor ends is killed after this time."""
-LOCAL = "local[2]"
-KINDS = ("driver", "worker", "broker", "zombie")
-CLUSTER_KINDS = (*KINDS, "executor")
-RANDOM_TIME = "random time"
+POLL_SECONDS = 0.01
+
+Record = tuple[bytes | None, bytes]
 
 
 @dataclass
 class Outcome:
-    """What a history found."""
+    """What a run found."""
 
+    seed: int
     faults: list[str] = field(default_factory=list)
+    """The faults that happened. The query may end before a fault."""
+    killed: list[str] = field(default_factory=list)
+    """What the killed brokers led."""
     missing: int = 0
     doubled: int = 0
-    job_starts: int = 0
+    seconds: float = 0.0
 
 
-class History:
+class Run:
+    """One query with its faults."""
+
     def __init__(
-        self, broker: Broker, directory: Path, seed: int, guarantee: str, master: str
+        self, plan: Plan, brokers: Brokers, drivers: Drivers | None, directory: Path, guarantee: str
     ) -> None:
-        self._broker = broker
-        self._directory = directory
-        self._faults = directory / "faults"
-        self._random = random.Random(seed)
+        directory.mkdir(parents=True)
+        self._plan = plan
+        self._brokers = brokers
+        self._given_drivers = drivers
         self._guarantee = guarantee
-        self._distribution = self._random.choice(("tasks", "driver"))
-        self._master = master
-        self._job: subprocess.Popen[bytes] | None = None
-        self.outcome = Outcome()
+        self._random = random.Random(plan.seed)
+        self._faults = directory / "faults"
+        self._source, self._target = f"source-{plan.seed}", f"target-{plan.seed}"
+        self._checkpoint = str(directory / "checkpoint")
+        self._starts = 0
+        self._directory = directory
+        self.outcome = Outcome(plan.seed)
 
-    def run(self, faults: int) -> Outcome:
+    def play(self) -> Outcome:
+        """Run the query, its faults and the comparison."""
         self._faults.mkdir()
-        with self._broker:
-            self._produce()
-            try:
-                self._start_job()
-                for _ in range(faults):
-                    if self._has_ended():
-                        break
-                    self._fault()
-                self._wait_for_end()
-            finally:
-                self._kill_job()
-            self._compare()
+        records = self.produce()
+        self._start()
+        for fault in self._plan.faults:
+            if self._driver.has_ended():
+                break
+            self._fault(fault)
+        self._driver.wait_for_end()
+        found = Counter(committed_records(self._brokers.bootstrap, self._target, PARTITIONS))
+        wanted = set(records)
+        assert found.keys() <= wanted, "records that were never written"
+        self.outcome.missing = len(wanted - found.keys())
+        self.outcome.doubled = sum(count - 1 for count in found.values())
         return self.outcome
+
+    def query(self) -> Query:
+        """Return the query, with a new file for its end."""
+        self._starts += 1
+        return Query(
+            self._brokers.bootstrap,
+            self._source,
+            self._target,
+            self._checkpoint,
+            str(self._faults),
+            self._plan.distribution,
+            str(self._directory / f"done-{self._starts}"),
+        )
+
+    @property
+    def _drivers(self) -> Drivers:
+        assert self._given_drivers is not None
+        return self._given_drivers
+
+    @property
+    def _driver(self) -> Driver:
+        return self._drivers.current
+
+    def _start(self) -> None:
+        self._driver.start(self.query())
 
     # -- faults -----------------------------------------------------------------------------
 
-    def _fault(self) -> None:
-        kind = self._random.choice(KINDS if self._master == LOCAL else CLUSTER_KINDS)
-        steps = STEPS if self._guarantee == "exactly-once" else PLAIN_STEPS
-        step = self._random.choice((*steps, *steps, RANDOM_TIME))
-        if kind == "executor":
-            step = self._random.choice(TASK_STEPS)
-        if step == RANDOM_TIME:
-            time.sleep(self._random.uniform(0, RANDOM_SECONDS_MAX))
-            kind = "driver" if kind in ("worker", "zombie") else kind
-        elif not self._reach(step, "worker" if kind == "worker" else "wait"):
-            return
-        self.outcome.faults.append(f"{kind} at {step}")
-        if kind == "driver":
-            self._kill_job()
-            self._settle(step)
-            self._start_job()
-        elif kind == "zombie":
-            self._let_a_zombie_continue(step)
-        elif kind == "executor":
-            self._kill_executor(self._faults / f"reached-{step}")
-            self._settle(step)
-        elif kind == "broker":
-            self._broker.kill()
-            self._settle(step)
-            self._broker.start()
+    def _fault(self, fault: Fault) -> None:
+        if fault.step == RANDOM_TIME:
+            time.sleep(fault.wait_seconds)
+            if self._driver.has_ended() or not self._at_random_time(fault):
+                return
+        else:
+            action = KILL_WORKER if fault.kind == WORKER else WAIT
+            if not self._reach(fault.step, action, fault.skips):
+                return
+            self._at_step(fault)
+        self.outcome.faults.append(fault.name)
 
-    def _reach(self, step: str, action: str) -> bool:
-        """Wait until the job reaches a step. Return False if it ends before."""
-        armed, reached = self._faults / f"armed-{step}", self._faults / f"reached-{step}"
-        reached.unlink(missing_ok=True)
-        armed.write_text(action)
-        deadline = time.monotonic() + SILENCE_SECONDS
-        while not reached.exists():
-            if self._has_ended():
-                armed.unlink(missing_ok=True)
-                return False
-            assert time.monotonic() < deadline, f"{step} is not reached: {self._last_words()}"
-            time.sleep(0.01)
+    def _at_random_time(self, fault: Fault) -> bool:
+        """Let a fault happen now. Return False if it cannot."""
+        if fault.kind == WORKER:
+            return self._driver.kill_a_worker(self._random)
+        if fault.kind == EXECUTOR:
+            return kill_executor(self._driver.application_id, self._random)
+        if fault.kind == ZOMBIE:
+            self._driver.pause()
+            self._take_over(self._driver.resume, "task-start")
+        elif fault.kind == BROKER:
+            self._kill_broker(fault.role)
+            self._brokers.restore()
+        else:
+            self._new_driver()
         return True
 
-    def _let_a_zombie_continue(self, step: str) -> None:
-        """Start another driver while one waits at a step, then let both continue.
+    def _at_step(self, fault: Fault) -> None:
+        """Let a fault happen while a process waits at the step."""
+        if fault.kind == DRIVER:
+            self._drivers.current.kill()
+            self._settle(fault.step)
+            self._new_driver()
+        elif fault.kind == ZOMBIE:
+            other = "commit-start" if fault.step != "commit-start" else "task-start"
+            self._take_over(lambda: self._settle(fault.step), other)
+        elif fault.kind == EXECUTOR:
+            worker = psutil.Process(int((self._faults / f"reached-{fault.step}").read_text()))
+            executor_of(worker).kill()
+            self._settle(fault.step)
+        elif fault.kind == BROKER:
+            self._kill_broker(fault.role)
+            self._settle(fault.step)
+            self._brokers.restore()
+
+    def _kill_broker(self, role: str) -> None:
+        has_transactions = self._guarantee == EXACTLY_ONCE
+        transactional_id = f"{PREFIX}{self._checkpoint}" if has_transactions else None
+        if isinstance(self._brokers, Replicated):
+            transactions = (TRANSACTIONS,) if self._has_topic(TRANSACTIONS) else ()
+            self._brokers.wait_until_in_sync(self._source, self._target, *transactions)
+        self.outcome.killed.append(self._brokers.kill(role, self._target, transactional_id))
+
+    def _new_driver(self) -> None:
+        self._drivers.replace().kill()
+        self._start()
+
+    def _take_over(self, wake_zombie, step: str) -> None:
+        """Let another driver take over the query, and then its predecessor continue.
 
         The other driver is at the same micro-batch then, or has committed it.
         """
-        zombie, zombie_log = self._job, self._log
-        assert zombie is not None
+        zombie = self._drivers.replace()
         try:
-            self._start_job()
-            self._outlive(zombie, zombie_log, step)
+            self._start()
+            self._reach(step, WAIT, self._random.choice((0, PARTITIONS)))
+            size = zombie.log.stat().st_size
+            wake_zombie()
+            deadline = time.monotonic() + ZOMBIE_SECONDS
+            while zombie.log.stat().st_size == size and not zombie.is_done():
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(POLL_SECONDS)
         finally:
-            kill(zombie)
+            self._settle(step)
+            zombie.kill()
 
-    def _outlive(self, zombie: subprocess.Popen[bytes], zombie_log: Path, step: str) -> None:
-        """Let the new driver come to a step, and then the zombie continue until it fails."""
-        other = "commit-start" if step != "commit-start" else "task-start"
-        for _ in range(self._random.choice((1, PARTITIONS + 1))):
-            self._settle(other)
-            self._reach(other, "wait")
-        self._settle(step)
-        deadline = time.monotonic() + ZOMBIE_SECONDS
-        size = zombie_log.stat().st_size
-        while zombie_log.stat().st_size == size and zombie.poll() is None:
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
-        self._settle(other)
+    def _reach(self, step: str, action: str, skips: int) -> bool:
+        """Wait until the query reaches a step. Return False if it ends before."""
+        armed, reached = self._faults / f"armed-{step}", self._faults / f"reached-{step}"
+        reached.unlink(missing_ok=True)
+        new = self._faults / "new"
+        new.write_text(f"{action} {skips}")
+        new.rename(armed)
+        deadline = time.monotonic() + SILENCE_SECONDS
+        while not reached.exists():
+            if self._driver.has_ended():
+                armed.unlink(missing_ok=True)
+                return False
+            words = self._driver.last_words
+            assert time.monotonic() < deadline, f"{step} is not reached: {words()}"
+            time.sleep(POLL_SECONDS)
+        return True
 
     def _settle(self, step: str) -> None:
         (self._faults / f"reached-{step}").unlink(missing_ok=True)
 
-    # -- the job ----------------------------------------------------------------------------
-
-    @property
-    def _log(self) -> Path:
-        """The output of the last job that was started."""
-        return self._directory / f"job-{self.outcome.job_starts}.log"
-
-    def _start_job(self) -> None:
-        self.outcome.job_starts += 1
-        checkpoint = self._directory / "checkpoint"
-        words = [self._broker.bootstrap, checkpoint, self._faults]
-        words += [self._guarantee, self._distribution, self._master]
-        command = [sys.executable, "-m", "tests.spark.faults.job", *map(str, words)]
-        with self._log.open("ab") as log:
-            self._job = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def _has_ended(self) -> bool:
-        """Whether the job has ended well.
-
-        Raises:
-            AssertionError: the job has failed.
-        """
-        assert self._job is not None
-        code = self._job.poll()
-        assert not code, f"the job failed: {self._last_words()}"
-        return code == 0
-
-    def _wait_for_end(self) -> None:
-        deadline = time.monotonic() + SILENCE_SECONDS
-        while not self._has_ended():
-            assert time.monotonic() < deadline, f"the job does not end: {self._last_words()}"
-            time.sleep(0.05)
-
-    def _kill_job(self) -> None:
-        """Kill the driver, its JVM and its workers."""
-        if self._job is not None:
-            kill(self._job)
-            self._job = None
-
-    def _kill_executor(self, reached: Path) -> None:
-        """Kill the executor of the worker that has written its process id to a file."""
-        while not reached.read_text().isdigit():
-            time.sleep(0.01)
-        for parent in psutil.Process(int(reached.read_text())).parents():
-            if "CoarseGrainedExecutorBackend" in " ".join(parent.cmdline()):
-                parent.kill()
-                return
-        raise AssertionError("the worker has no executor")
-
-    def _last_words(self) -> str:
-        return self._log.read_text(errors="replace")[-2000:]
-
     # -- the records ------------------------------------------------------------------------
 
-    def _produce(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self._broker.bootstrap})
-        topics = [NewTopic(name, PARTITIONS, 1) for name in ("source", "target")]
-        for made in admin.create_topics(topics).values():
-            made.result(30)
-        producer = Producer({"bootstrap.servers": self._broker.bootstrap})
+    def _has_topic(self, name: str) -> bool:
+        admin = AdminClient({"bootstrap.servers": self._brokers.bootstrap})
+        return name in admin.list_topics(timeout=60).topics
+
+    def produce(self) -> list[Record]:
+        """Create the topics, and fill the source."""
+        servers = {"bootstrap.servers": self._brokers.bootstrap}
+        admin, replicas = AdminClient(servers), self._brokers.replicas
+        names = (self._source, self._target)
+        topics = [NewTopic(name, PARTITIONS, replicas) for name in names]
+        for made in admin.create_topics(topics, operation_timeout=60).values():
+            made.result(120)
+        producer = Producer({**servers, "linger.ms": 5})
+        records: list[Record] = []
         for number in range(RECORDS):
-            key = None if number % 3 == 0 else str(number)
-            producer.produce("source", str(number), key, partition=number % PARTITIONS)
-        assert producer.flush(30) == 0
-
-    def _compare(self) -> None:
-        found = Counter(committed(self._broker.bootstrap, "target", PARTITIONS))
-        wanted = {str(number).encode() for number in range(RECORDS)}
-        assert found.keys() <= wanted, "records that were never written"
-        self.outcome.missing = len(wanted - found.keys())
-        self.outcome.doubled = sum(count - 1 for count in found.values())
+            key = None if number % 3 == 0 else str(number).encode()
+            padding = self._random.randrange(VALUE_BYTES_MAX) * b"."
+            records.append((key, b"%d%s" % (number, padding)))
+            producer.produce(self._source, records[-1][1], key, partition=number % PARTITIONS)
+        assert producer.flush(120) == 0
+        return records
 
 
-def kill(job: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all that it started."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        root = psutil.Process(job.pid)
-        family = [root, *root.children(recursive=True)]
-        for each in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                each.kill()
-        psutil.wait_procs(family[1:])
-    job.wait()
+class Runs:
+    """What consecutive runs share: brokers, drivers, and a standalone cluster if wanted."""
+
+    def __init__(self, guarantee: str, *, apache: bool, on_cluster: bool) -> None:
+        self._guarantee = guarantee
+        self._apache = apache
+        self._temporary = tempfile.TemporaryDirectory(prefix="odradek-faults-")
+        self._directory = Path(self._temporary.name)
+        self._cluster = StandaloneCluster(self._directory) if on_cluster else None
+        self._brokers: Brokers | None = None
+        self._brokers_started = self._drivers_started = 0
+        self._drivers: Drivers | None = None
+
+    @property
+    def drivers_used(self) -> int:
+        """The number of drivers that have run a query."""
+        return self._drivers.used if self._drivers is not None else 0
+
+    def __enter__(self) -> Self:
+        if self._cluster is not None:
+            self._cluster.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close_shared()
+        if self._cluster is not None:
+            self._cluster.__exit__()
+        self._temporary.cleanup()
+
+    def play(self, plan: Plan) -> Outcome:
+        """Run one plan. After an error the next run begins with new drivers and brokers."""
+        started = time.monotonic()
+        try:
+            outcome = self._run(plan).play()
+        except BaseException:
+            self._close_shared()
+            raise
+        outcome.seconds = round(time.monotonic() - started, 1)
+        return outcome
+
+    def _run(self, plan: Plan) -> Run:
+        if self._brokers is not None and self._brokers.replicas != plan.brokers:
+            self._brokers.close()
+            self._brokers = None
+        if self._brokers is None:
+            self._brokers_started += 1
+            directory = self._directory / f"brokers-{self._brokers_started}"
+            kind = Single if plan.brokers == 1 else Replicated
+            self._brokers = kind(directory, apache=self._apache)
+        if self._drivers is None:
+            self._drivers = self._new_drivers(self._brokers)
+        directory = self._directory / f"run-{plan.seed}"
+        return Run(plan, self._brokers, self._drivers, directory, self._guarantee)
+
+    def _new_drivers(self, brokers: Brokers) -> Drivers:
+        self._drivers_started += 1
+        directory = self._directory / f"drivers-{self._drivers_started}"
+        directory.mkdir()
+        if not has_archive():
+            nothing = Plan(0, brokers.replicas, "tasks", ())
+            first = Run(nothing, brokers, None, directory / "first", self._guarantee)
+            first.produce()
+            make_archive(directory, first.query(), self._guarantee)
+        master = LOCAL if self._cluster is None else self._cluster.master
+        return Drivers(directory, master, self._guarantee)
+
+    def _close_shared(self) -> None:
+        for each in (self._drivers, self._brokers):
+            if each is not None:
+                each.close()
+        self._drivers = self._brokers = None
+
+
+def executor_of(worker: psutil.Process) -> psutil.Process:
+    """Return the executor that started a Python worker."""
+    for parent in worker.parents():
+        if "CoarseGrainedExecutorBackend" in " ".join(parent.cmdline()):
+            return parent
+    raise AssertionError("the worker has no executor")
+
+
+def kill_executor(application_id: str, choices: random.Random) -> bool:
+    """Kill one of the executors of an application. Return False if there is none."""
+    executors = [
+        each
+        for each in psutil.process_iter(["cmdline"])
+        if "CoarseGrainedExecutorBackend" in " ".join(each.info["cmdline"] or ())
+        and application_id in each.info["cmdline"]
+    ]
+    if not executors:
+        return False
+    choices.choice(executors).kill()
+    return True
 
 
 def committed(servers: str, topic: str, partitions: int) -> list[bytes]:
     """Return the values of a topic as a read_committed consumer finds them."""
+    return [value for _, value in committed_records(servers, topic, partitions)]
+
+
+def committed_records(servers: str, topic: str, partitions: int) -> list[Record]:
+    """Return the keys and values of a topic as a read_committed consumer finds them."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
             "group.id": "comparison",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
         }
     )
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
-    values, left = [], set(range(partitions))
+    records, left = [], set(range(partitions))
     while left:
-        for message in consumer.consume(500, 1.0):
-            if message.error() is None:
-                values.append(message.value())
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                left.discard(message.partition())
-            else:
-                raise AssertionError(message.error())
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        if message.error() is None:
+            records.append((message.key(), message.value()))
+        elif message.error().code() == KafkaError._PARTITION_EOF:
+            left.discard(message.partition())
+        elif message.error().fatal() or not message.error().retriable():
+            raise AssertionError(message.error())
     consumer.close()
-    return values
-
-
-def play(
-    broker: type[Broker], seed: int, faults: int, guarantee: str, *, on_cluster: bool
-) -> Outcome:
-    """Run one history with a new broker, and with a new standalone cluster if wanted."""
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-    with (
-        tempfile.TemporaryDirectory(prefix="odradek-faults-") as name,
-        contextlib.ExitStack() as stack,
-    ):
-        directory, master = Path(name), LOCAL
-        if on_cluster:
-            master = stack.enter_context(StandaloneCluster(directory)).master
-        node = broker(directory=directory / "broker")
-        return History(node, directory, seed, guarantee, master).run(faults)
+    return records

@@ -1,7 +1,8 @@
 """A data source like `odradek` whose writes stop at named steps.
 
 The option `faults` names a directory. If it has a file `armed-STEP`, the first process that reaches
-the step renames the file to `reached-STEP` and does what the file says:
+the step renames the file to `reached-STEP` and does what the file says. A number after the action
+is how many processes pass the step before.
 
 - `error`: raise an exception.
 - `worker`: kill this Python process.
@@ -14,7 +15,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pyarrow as pa
 
 from odradek.client.connection import Connection
 from odradek.spark import transactional, writers
@@ -25,12 +29,7 @@ from odradek.spark.transactional import ForDriver
 from odradek.spark.writers import StreamWriter
 
 END_TRANSACTION = 26
-TASK_STEPS = ("task-start", "task-middle", "task-end")
-COMMIT_STEPS = ("commit-start", "before-rows", "before-end", "end-sent", "after-end")
-STEPS = ("begun", *TASK_STEPS, *COMMIT_STEPS)
-"""All steps of an exactly-once write, in order. A plain write has only those of tasks, and
-`commit-start`."""
-PLAIN_STEPS = (*TASK_STEPS, "commit-start")
+ERROR, KILL_WORKER, WAIT = "error", "worker", "wait"
 
 
 class Fault(Exception):
@@ -38,19 +37,41 @@ class Fault(Exception):
 
 
 def at(directory: Path, step: str) -> None:
-    reached = directory / f"reached-{step}"
+    taken = directory / f"taken-{step}-{os.getpid()}"
     try:
-        (directory / f"armed-{step}").rename(reached)
+        (directory / f"armed-{step}").rename(taken)
     except FileNotFoundError:
         return
-    action = reached.read_text()
-    if action == "worker":
+    action, _, skips = taken.read_text().partition(" ")
+    if int(skips or 0) > 0:
+        taken.write_text(f"{action} {int(skips) - 1}")
+        taken.rename(directory / f"armed-{step}")
+        return
+    if action == WAIT:
+        taken.write_text(str(os.getpid()))
+    reached = directory / f"reached-{step}"
+    taken.rename(reached)
+    if action == KILL_WORKER:
         os.kill(os.getpid(), signal.SIGKILL)
-    if action == "error":
+    if action == ERROR:
         raise Fault(step)
-    reached.write_text(str(os.getpid()))
     while reached.exists():
         time.sleep(0.01)
+
+
+def with_steps(directory: Path):
+    """Return a function for `mapInArrow` that stops at the steps of tasks, before any sink."""
+
+    def steps(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        at(directory, "task-start")
+        for batch in batches:
+            half = batch.num_rows // 2
+            yield batch.slice(0, half)
+            at(directory, "task-middle")
+            yield batch.slice(half)
+        at(directory, "task-end")
+
+    return steps
 
 
 class FaultyWriter(StreamWriter):

@@ -17,6 +17,7 @@ from compat.lab.toolchain import free_port
 from odradek.spark import java
 
 WORKERS = 2
+"""Each has room for the executors of three drivers: the one in use, its zombie, and the next one."""
 START_SECONDS_MAX = 120.0
 
 
@@ -39,7 +40,7 @@ class StandaloneCluster:
             time.sleep(0.1)
         for number in range(WORKERS):
             directory = str(self._directory / f"worker-{number}")
-            words = ["--cores", "1", "--memory", "1g", "--work-dir", directory, self.master]
+            words = ["--cores", "4", "--memory", "3g", "--work-dir", directory, self.master]
             self._start("worker.Worker", *at, *words)
         return self
 
@@ -63,6 +64,8 @@ class StandaloneCluster:
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "PYSPARK_PYTHON": sys.executable,
+            "OPENBLAS_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(sys.path),
         }
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *words]
         with (self._directory / "cluster.log").open("ab") as log:

@@ -1,0 +1,98 @@
+"""What a run does. Everything follows from its seed.
+
+The first fault of a run has the kind and the step that belong to its seed: consecutive seeds go
+through all of them, so that a number of runs meets each one equally often. The second fault is
+random. Blocks of seeds alternate between one broker and a cluster of three.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+TASK_STEPS = ("task-start", "task-middle", "task-end")
+COMMIT_STEPS = ("commit-start", "before-rows", "before-end", "end-sent", "after-end")
+STEPS = ("begun", *TASK_STEPS, *COMMIT_STEPS)
+"""All steps of an exactly-once write, in order."""
+EXACTLY_ONCE, AT_LEAST_ONCE, SPARK = "exactly-once", "at-least-once", "spark"
+STEPS_BY_GUARANTEE = {
+    EXACTLY_ONCE: STEPS,
+    AT_LEAST_ONCE: (*TASK_STEPS, "commit-start"),
+    SPARK: TASK_STEPS,
+}
+"""The steps of each sink. `spark` is Spark's own sink, whose driver does nothing at a commit."""
+RANDOM_TIME = "random time"
+DRIVER, ZOMBIE, WORKER, BROKER, EXECUTOR = "driver", "zombie", "worker", "broker", "executor"
+KINDS = (DRIVER, WORKER, BROKER, ZOMBIE)
+CHEAP_KINDS = (WORKER, BROKER)
+"""A new driver takes many times the processor time of another worker or broker. So the second fault
+of a run is one of these, and without executors the first one is one of these twice as often."""
+ROLES = ("target", "markers", "coordinator", "controller")
+"""What the broker that is killed leads, if there are several."""
+SKIPS_MAX = 1
+RANDOM_SECONDS_MAX = 1.5
+BLOCK = 60
+"""How many consecutive seeds have the same number of brokers."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is killed, and when."""
+
+    kind: str
+    step: str
+    skips: int = 0
+    """How often the step is passed before."""
+    wait_seconds: float = 0.0
+    """How long a fault at a random time waits."""
+    role: str = ROLES[0]
+
+    @property
+    def name(self) -> str:
+        """The kind and the step, for the counts."""
+        return f"{self.kind} at {self.step}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run."""
+
+    seed: int
+    brokers: int
+    distribution: str
+    """Who writes the rows: the `driver`, or the `tasks`."""
+    faults: tuple[Fault, ...]
+
+
+def pairs(guarantee: str, *, on_cluster: bool) -> list[tuple[str, str]]:
+    """Return the kinds of faults, each with all its steps, in the order of the seeds."""
+    found: list[tuple[str, str]] = []
+    for step in (*STEPS_BY_GUARANTEE[guarantee], RANDOM_TIME):
+        found += [(kind, step) for kind in KINDS]
+        if on_cluster:
+            is_of_executors = step in (*TASK_STEPS, RANDOM_TIME)
+            found += [(EXECUTOR, step)] if is_of_executors else []
+        else:
+            found += [(kind, step) for kind in CHEAP_KINDS]
+    return found
+
+
+def plan(seed: int, guarantee: str, *, on_cluster: bool = False) -> Plan:
+    """Return the run of a seed."""
+    choices = random.Random(seed)
+    all_pairs = pairs(guarantee, on_cluster=on_cluster)
+    second = choices.choice((*CHEAP_KINDS, EXECUTOR) if on_cluster else CHEAP_KINDS)
+    steps = [step for kind, step in all_pairs if kind == second]
+    both = (all_pairs[seed % len(all_pairs)], (second, choices.choice(steps)))
+    faults = tuple(
+        Fault(
+            kind,
+            step,
+            choices.randrange(SKIPS_MAX + 1),
+            choices.uniform(0, RANDOM_SECONDS_MAX),
+            choices.choice(ROLES),
+        )
+        for kind, step in both
+    )
+    brokers = 1 if on_cluster or seed // BLOCK % 2 == 0 else 3
+    return Plan(seed, brokers, choices.choice(("tasks", "driver")), faults)
