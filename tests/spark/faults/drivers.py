@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 from compat.lab.toolchain import ROOT
+from tests.spark.faults.forks import ForkServer
 from tests.spark.faults.job import ENDED, Query
 
 LOCAL = "local[2]"
@@ -32,8 +33,15 @@ class Driver:
     """A process with a Spark session."""
 
     def __init__(
-        self, directory: Path, number: int, master: str, guarantee: str, *archive: str
+        self,
+        directory: Path,
+        number: int,
+        master: str,
+        guarantee: str,
+        fork_server: ForkServer | None = None,
+        *archive: str,
     ) -> None:
+        self._fork_server = fork_server
         self.log = directory / f"driver-{number}.log"
         self._ready = directory / f"driver-{number}.ready"
         self._done = Path()
@@ -42,13 +50,14 @@ class Driver:
         scratch.mkdir(exist_ok=True)
         environment = {
             **os.environ,
-            "OPENBLAS_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join(sys.path),
             "PYTHONPYCACHEPREFIX": str(CACHE / "bytecode"),  # workers import all modules
             "SPARK_LOCAL_DIRS": str(scratch),
             "XDG_CACHE_HOME": str(CACHE),
         }
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        if fork_server is not None:
+            environment["PYSPARK_PYTHON"] = str(fork_server.program)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*map(str, words), *archive],
@@ -118,7 +127,11 @@ class Driver:
 
     def kill_a_worker(self, choices: random.Random) -> bool:
         """Kill one of the Python workers of the JVM. Return False if there is none."""
-        workers = [each for each in self._family()[1:] if is_worker(each)]
+        processes = psutil.Process(self._process.pid).children(recursive=True)
+        if self._fork_server is not None:
+            workers = self._fork_server.forks(processes)
+        else:
+            workers = [each for each in processes if is_worker(each)]
         if not workers:
             return False
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -138,7 +151,9 @@ class Driver:
 
     def _family(self) -> list[psutil.Process]:
         root = psutil.Process(self._process.pid)
-        return [root, *root.children(recursive=True)]
+        children = root.children(recursive=True)
+        forks = self._fork_server.forks(children) if self._fork_server is not None else []
+        return [root, *children, *forks]
 
     def _send(self, number: int) -> None:
         for each in self._family():
@@ -157,8 +172,11 @@ def is_worker(process: psutil.Process) -> bool:
 class Drivers:
     """The driver in use, and the next one, which starts meanwhile."""
 
-    def __init__(self, directory: Path, master: str, guarantee: str) -> None:
+    def __init__(
+        self, directory: Path, master: str, guarantee: str, fork_server: ForkServer | None
+    ) -> None:
         self._directory = directory
+        self._fork_server = fork_server
         self._master = master
         self._guarantee = guarantee
         self._started = 0
@@ -181,7 +199,9 @@ class Drivers:
 
     def _new(self) -> Driver:
         self._started += 1
-        return Driver(self._directory, self._started, self._master, self._guarantee)
+        return Driver(
+            self._directory, self._started, self._master, self._guarantee, self._fork_server
+        )
 
 
 def has_archive() -> bool:
@@ -191,7 +211,7 @@ def has_archive() -> bool:
 
 def make_archive(directory: Path, query: Query, guarantee: str) -> None:
     """Run a query in a session that writes the archive of classes when it ends."""
-    driver = Driver(directory, 0, LOCAL, guarantee, "--archive")
+    driver = Driver(directory, 0, LOCAL, guarantee, None, "--archive")
     try:
         driver.wait_until_ready()
         driver.start(query)

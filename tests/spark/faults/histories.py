@@ -30,6 +30,7 @@ from tests.spark.faults.drivers import (
     has_archive,
     make_archive,
 )
+from tests.spark.faults.forks import ForkServer
 from tests.spark.faults.job import RECORDS_PER_BATCH, Query
 from tests.spark.faults.plan import (
     BROKER,
@@ -266,6 +267,8 @@ class Runs:
         self._temporary = tempfile.TemporaryDirectory(prefix="odradek-faults-")
         self._directory = Path(self._temporary.name)
         self._cluster = StandaloneCluster(self._directory) if on_cluster else None
+        # Executors are not among the processes that the server can be asked for.
+        self._fork_server = None if on_cluster else ForkServer(self._directory / "forks")
         self._brokers: Brokers | None = None
         self._brokers_started = self._drivers_started = 0
         self._drivers: Drivers | None = None
@@ -276,14 +279,16 @@ class Runs:
         return self._drivers.used if self._drivers is not None else 0
 
     def __enter__(self) -> Self:
-        if self._cluster is not None:
-            self._cluster.__enter__()
+        for each in (self._cluster, self._fork_server):
+            if each is not None:
+                each.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._close_shared()
-        if self._cluster is not None:
-            self._cluster.__exit__()
+        for each in (self._fork_server, self._cluster):
+            if each is not None:
+                each.__exit__()
         self._temporary.cleanup()
 
     def play(self, plan: Plan) -> Outcome:
@@ -321,7 +326,7 @@ class Runs:
             first.produce()
             make_archive(directory, first.query(), self._guarantee)
         master = LOCAL if self._cluster is None else self._cluster.master
-        return Drivers(directory, master, self._guarantee)
+        return Drivers(directory, master, self._guarantee, self._fork_server)
 
     def _close_shared(self) -> None:
         for each in (self._drivers, self._brokers):

@@ -36,7 +36,6 @@ CONF = {
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.memory": "512m",
     "spark.stage.maxConsecutiveAttempts": "1",
-    "spark.python.daemon.module": "tests.spark.faults.daemon",
     "spark.python.authenticate.socketTimeout": "300s",  # a worker on a busy machine starts slowly
 }
 

@@ -64,7 +64,6 @@ class StandaloneCluster:
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "PYSPARK_PYTHON": sys.executable,
-            "OPENBLAS_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join(sys.path),
         }
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *words]
