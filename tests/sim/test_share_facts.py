@@ -104,6 +104,18 @@ def test_an_acknowledgement_before_the_start_offset_has_no_effect(group: Group) 
     assert group.facts.violations == []
 
 
+def test_a_renewal_before_the_start_offset_gives_no_lock(group: Group) -> None:
+    """The response to the acknowledgement of the other member arrives after the renewal."""
+    late = group.deliver("one", 1, 0)
+    accepted = group.deliver("two", 2, LOCK_MS + 10)
+    accepted.end()
+    group.shared.begin(accepted, ACCEPT)
+    group.acknowledge(late, RENEW, LOCK_MS + 50)
+    sent, now = (LOCK_MS + 30) * MS, (LOCK_MS + 90) * MS
+    group.shared.acknowledged(accepted, ACCEPT, sent, now, LEADER, 5)
+    assert group.facts.violations == []
+
+
 def test_a_record_of_another_member_is_acknowledged(group: Group) -> None:
     one = group.deliver("one", 1, 0)
     one.end()

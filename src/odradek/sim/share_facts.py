@@ -212,10 +212,13 @@ class ShareFacts:
         for other in record.deliveries:
             if other.member != delivery.member and other.holds(lifetime, sent_ns, now_ns):
                 self._violation(delivery, f"acknowledged while {other.member} has the lock")
-        if sent_ns > delivery.expired_ns and not self._may_be_passed(delivery.partition, record):
+        may_be_passed = self._may_be_passed(delivery.partition, record)
+        if sent_ns > delivery.expired_ns and not may_be_passed:
             self._violation(delivery, "acknowledged after its lock has expired")
         if kind == RENEW:
             delivery.renew(sent_ns, now_ns)
+            if may_be_passed:
+                delivery.end()
         elif kind in _FINAL:
             record.settle(now_ns, leader_epoch)
             self._facts.count("shared records settled")
