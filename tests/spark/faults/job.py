@@ -21,6 +21,7 @@ from tests.spark.faults.plan import SPARK
 from tests.spark.faults.source import FaultySource, with_steps
 
 import odradek.spark
+from odradek.client.errors import ClientError
 from odradek.pipelines.settings import CONF as PIPELINE_CONF
 
 RECORDS_PER_BATCH = 40
@@ -75,9 +76,9 @@ def main(master: str, ready: str, guarantee: str, archive: str = "") -> int:
 
 def run(spark, query: Query, guarantee: str) -> str:
     for _ in range(ERRORS_MAX):
-        try:
+        try:  # `by_partition` also connects to a broker, which may be down
             started(spark, query, guarantee).awaitTermination()
-        except PySparkException as error:
+        except (PySparkException, ClientError) as error:
             sys.stdout.write(f"{str(error).splitlines()[0]}\n")
             sys.stdout.flush()
         else:
