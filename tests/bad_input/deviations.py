@@ -56,6 +56,29 @@ def _coordinators(cases: str, theirs: str, ours: str, reason: str, count: int = 
     return Deviation("test_coordinator_requests", cases, theirs, ours, reason, count)
 
 
+def _shares(cases: str, theirs: str, ours: str, reason: str, count: int = 1) -> Deviation:
+    return Deviation("test_requests_with_one_invalid_field", cases, theirs, ours, reason, count)
+
+
+_SHARE_LIMIT = (
+    "Apache Kafka fails after it has stored the acknowledgements; with a negative limit Odradek "
+    "returns no records."
+)
+_SHARE_TOPIC_ID = (
+    "Apache Kafka fails on a topic without a name, and the whole request has this error; Odradek "
+    "returns UNKNOWN_TOPIC_ID for the topic, and serves the others."
+)
+_SHARE_GROUP = (
+    "Apache Kafka fails on an empty group id; Odradek returns no offsets, as for any unknown group."
+)
+_SHARE_PARTITIONS = (
+    "Apache Kafka's client of the share coordinator fails on an empty list of partitions and on "
+    "negative partitions; Odradek returns no offset for them, and those of the other partitions."
+)
+_SHARE_ALTERED = (
+    "Apache Kafka's client of the share coordinator fails on negative partitions, and the group "
+    "has them from then on; Odradek refuses them as other partitions that do not exist."
+)
 _APPENDED = ("NONE", "INVALID_RECORD")
 DEVIATIONS: tuple[Deviation, ...] = (
     _corpus("headers with valid checksum: bit 18[123], valid checksum", _REFUSED, _NOT_READABLE, 3),
@@ -135,5 +158,39 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "UNKNOWN_SERVER_ERROR",
         _NO_PRODUCER,
         3,
+    ),
+    _shares(
+        "ShareFetch * after acquire: max_bytes = -*",
+        "NONE, UNKNOWN_SERVER_ERROR",
+        "NONE",
+        _SHARE_LIMIT,
+        4,
+    ),
+    _shares(
+        "ShareFetch * after acquire: topics.0.topic_id = *",
+        "UNKNOWN_SERVER_ERROR",
+        "NONE, UNKNOWN_TOPIC_ID",
+        _SHARE_TOPIC_ID,
+        2,
+    ),
+    _shares(
+        "DescribeShareGroupOffsets 1 after set_offsets: groups.0.group_id = empty",
+        "UNKNOWN_SERVER_ERROR",
+        "NONE",
+        _SHARE_GROUP,
+    ),
+    _shares(
+        "DescribeShareGroupOffsets 1 after set_offsets: groups.0.topics.0.partitions = *",
+        "UNKNOWN_SERVER_ERROR",
+        "NONE",
+        _SHARE_PARTITIONS,
+        9,
+    ),
+    _shares(
+        "AlterShareGroupOffsets 0 after set_offsets: topics.0.partitions.0.partition_index = -*",
+        "UNKNOWN_SERVER_ERROR",
+        "NONE, UNKNOWN_TOPIC_OR_PARTITION",
+        _SHARE_ALTERED,
+        4,
     ),
 )

@@ -148,7 +148,11 @@ class Entry:
         else:
             answer = self._error_answer(context, request, error)
         if not connection.closed:
-            self._answer(connection, slot, frame_bytes, context, answer, started, cost_ns)
+            try:
+                self._answer(connection, slot, frame_bytes, context, answer, started, cost_ns)
+            except Exception:
+                connection.close()  # otherwise the later requests would never be answered
+                raise
 
     def _answer(
         self,

@@ -65,6 +65,8 @@ def handle(
     key = check_request(broker, context, request.group_id, request.member_id)
     if request.is_renew_ack:
         _check_renewal(request)
+    if request.share_acquire_mode not in {BATCH_OPTIMIZED, RECORD_LIMIT}:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka
     return _handle(broker, context, request, key)
 
 
@@ -182,8 +184,6 @@ async def _fetch(
     found = [(partition, errors.of(partition)) for partition in wanted]
     refused = {partition: failed(partition, ApiError(error)) for partition, error in found if error}
     keys = [partition for partition, error in found if not error]
-    if request.share_acquire_mode not in {BATCH_OPTIMIZED, RECORD_LIMIT}:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka
     limits = FetchLimits(
         wait_ms=request.max_wait_ms,
         bytes_min=min(request.min_bytes, bytes_max),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 from compat.lab.wire_client import WireClient, decode_response, request_frame
@@ -25,17 +25,19 @@ PARTITIONS = 2
 WAITS_SECONDS = 15.0
 """If JoinGroup or SyncGroup have no response after this time, the outcome is `WAITS`."""
 ANSWER_SECONDS = 20.0
+SILENT_SECONDS = 1.0
 TIMEOUT_MS = 20_000
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|^[A-Za-z0-9_-]{22}$")
 OMITTED_FIELDS = {
-    *("throttle_time_ms", "error_message", "message", "transaction_start_time_ms"),
+    *("throttle_time_ms", "error_message", "message", "acknowledge_error_message"),
+    "transaction_start_time_ms",
     *("port", "client_host", "host"),
 }
 RETRIABLE = {
     *("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS"),
     *("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"),
 }
-CODES = {"error_code", "partition_error_code"}
+CODES = {"error_code", "partition_error_code", "acknowledge_error_code"}
 METADATA = b"\0\1\0\0\0\1\0\6target\xff\xff\xff\xff\0\0\0\0"
 
 
@@ -279,9 +281,18 @@ REQUESTS: dict[str, Callable[[Actor], Values]] = {
 class Broker:
     """A broker, with one connection. If the broker closes the connection, a new one is opened."""
 
-    def __init__(self, port: int, topic_id: bytes) -> None:
+    def __init__(
+        self,
+        port: int,
+        topic_id: bytes,
+        actor_type: type[Actor] = Actor,
+        silent: Collection[str] = (),
+    ) -> None:
+        """`silent` has the cases to which no answer is expected, so that it is not long awaited."""
         self._port = port
+        self._silent = silent
         self._topic_id = topic_id
+        self._actor_type = actor_type
         self._client: WireClient | None = None
 
     def close(self) -> None:
@@ -316,21 +327,32 @@ class Broker:
         index = 0
         while index < count:
             name = f"{number}.{api}.{version}.{index}"
-            actor = Actor(self.ask, name, self._topic_id)
+            actor = self._actor_type(self.ask, name, self._topic_id)
             getattr(actor, begin)()
             values = actor.values(api)
             every = list(changes(f"{api}Request", version, values, f"{name}-nobody"))
             count = len(every)
             before = actor.state()
-            answer = self._try(actor, api, version, every[index].apply(values))
             request = f"{api} {version} after {begin}"
+            seconds = WAITS_SECONDS if api in {"JoinGroup", "SyncGroup"} else ANSWER_SECONDS
+            if f"{request}: {every[index]}" in self._silent:
+                seconds = SILENT_SECONDS
+            changed = every[index].apply(values)
+            answer = self.attempt(actor, api, version, changed, seconds)
             yield Outcome(request, str(every[index]), answer, before, actor.state())
             index += 1
 
-    def _try(self, actor: Actor, api: str, version: int, values: Values) -> Any:
-        waits = WAITS_SECONDS if api in {"JoinGroup", "SyncGroup"} else ANSWER_SECONDS
+    def attempt(
+        self,
+        actor: Actor,
+        api: str,
+        version: int,
+        values: Values,
+        seconds: float = ANSWER_SECONDS,
+    ) -> Any:
+        """Send a request once, and return its response or its outcome in comparable form."""
         try:
-            return actor.comparable(self._send(api, version, values, waits))
+            return actor.comparable(self._send(api, version, values, seconds))
         except TimeoutError:
             self.close()
             return WAITS

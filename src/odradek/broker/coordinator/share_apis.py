@@ -60,16 +60,19 @@ class ShareStateApi(NamedTuple):
         return self.request(group_id=group_id, topics=list(topics.values()))
 
     def respond(self, request: Any, results: Mapping[SharePartitionKey, Any]) -> Any:
-        """Return the response with the results, in the order of the request."""
-        topics = []
+        """Return the response with the results, in the order of the request.
+
+        A topic or partition that is listed twice has one result, as in Kafka.
+        """
+        keys: dict[bytes, dict[SharePartitionKey, None]] = {}
         for topic in request.topics:
-            keys = dict.fromkeys(
-                SharePartitionKey(request.group_id, topic.topic_id, each.partition)
-                for each in topic.partitions
-            )
-            if keys:
-                partitions = [results[key] for key in keys]
-                topics.append(self.response_topic(topic_id=topic.topic_id, partitions=partitions))
+            for each in topic.partitions:
+                key = SharePartitionKey(request.group_id, topic.topic_id, each.partition)
+                keys.setdefault(topic.topic_id, {})[key] = None
+        topics = [
+            self.response_topic(topic_id=topic_id, partitions=[results[key] for key in found])
+            for topic_id, found in keys.items()
+        ]
         return self.response(results=topics)
 
     def results(self, group_id: str, response: Any) -> dict[SharePartitionKey, Any]:

@@ -67,6 +67,7 @@ log: Final = logging.getLogger("odradek.share")
 
 NO_OFFSET: Final = -1
 NO_LAG: Final = -1
+INT64_MAX: Final = 2**63 - 1
 
 
 LatestOffsets = Callable[
@@ -360,7 +361,8 @@ def _described(
     described.leader_epoch = 0 if is_failed else summary.leader_epoch
     described.lag = NO_LAG
     if end is not None:
-        described.lag = end - summary.start_offset - summary.delivery_complete_count
+        lag = end - summary.start_offset - summary.delivery_complete_count
+        described.lag = min(lag, INT64_MAX)  # the start offset may be any number
     return described
 
 

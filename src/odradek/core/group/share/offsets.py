@@ -91,26 +91,28 @@ class ShareOffsets:
         if not isinstance(group, ShareGroup):
             raise _not_a_share_group(group_id)
         group.validate_delete()
-        response = AlterShareGroupOffsetsResponse()
+        results: dict[str, AlterShareGroupOffsetsResponseTopic] = {}
         initializing: dict[bytes, TopicState] = {}
         offsets: dict[bytes, dict[int, int]] = {}
         for asked in request.topics:
             topic = self._state.image.topics.by_name.get(asked.topic_name)
-            response.responses.append(_altered(asked, topic))
+            result = _altered(asked, topic)
+            results.setdefault(asked.topic_name, result)
+            if results[asked.topic_name] is not result:  # the topic is listed twice
+                results[asked.topic_name].partitions += result.partitions
             if topic is None:
                 continue
-            valid = {
-                each.partition_index: each.start_offset
-                for each in asked.partitions
-                if each.partition_index < len(topic.partitions)
-            }
+            valid = offsets.setdefault(topic.id, {})
+            for each in asked.partitions:
+                if 0 <= each.partition_index < len(topic.partitions):
+                    valid[each.partition_index] = each.start_offset
             now_ms = self._state.clock.now_ms()
             initializing[topic.id] = TopicState(topic.name, frozenset(valid), now_ms)
-            if valid:
-                offsets[topic.id] = valid
         log: list[CoordinatorRecord] = []
         self._initialization.record_begin(group, initializing, log)
-        state_request = initialization_request(group_id, group.group_epoch, offsets)
+        found = {topic_id: each for topic_id, each in offsets.items() if each}
+        state_request = initialization_request(group_id, group.group_epoch, found)
+        response = AlterShareGroupOffsetsResponse(responses=list(results.values()))
         return CoordinatorResult(log, Alteration(response, state_request))
 
     # -- deleting offsets -----------------------------------------------------------------------
@@ -249,7 +251,7 @@ def _altered(
     for each in asked.partitions:
         index = each.partition_index
         answer = AlterShareGroupOffsetsResponsePartition(partition_index=index)
-        if index >= count:
+        if not 0 <= index < count:
             answer.error_code, answer.error_message = _UNKNOWN, _UNKNOWN.message
         result.partitions.append(answer)
     return result
