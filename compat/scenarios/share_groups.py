@@ -261,3 +261,41 @@ def delays(stage: Stage) -> None:
         group.acknowledge("one", {each.offset: "ACCEPT" for each in found})
     equal(sorted(arrived), list(range(len(records))), "all records")
     group.leave("one")
+
+
+@scenario("share group priorities")
+def priorities(stage: Stage) -> None:
+    """Odradek delivers records of preferred topics first; Apache Kafka refuses the setting."""
+    high, low = _Group(stage, stage.topic("high")), stage.topic("low")
+    driver, member, name = stage.driver, stage.name("one"), high.name
+    try:
+        driver.alter_group(name, {"odradek.share.priority": f"{high.topic}:1,{low}:-1"})
+    except Refused as refusal:
+        equal(refusal.name, "INVALID_CONFIG", "the error of an unknown setting")
+        has_priorities = False
+    else:
+        has_priorities = True
+    driver.share_join(
+        member, name, [low, high.topic], {**EXPLICIT, **LIMITED, "max.poll.records": "1"}
+    )
+
+    def taken(count: int) -> list[bytes]:
+        values: list[bytes] = []
+        deadline = time.monotonic() + POLLING_SECONDS
+        while len(values) < count:
+            holds(time.monotonic() < deadline, f"only {values}, not {count} records")
+            for each in driver.share_poll(member):
+                values.append(each.value)
+                equal(driver.share_acknowledge(member, {each.offset: "ACCEPT"}), [], "errors")
+        return values
+
+    for topic in (low, high.topic):
+        driver.produce(topic, [Record(b"first")])
+    equal(taken(2), [b"first"] * 2, "the first records")
+    # A request that waits for records gets one of those that are written first.
+    for topic, value in ((high.topic, b"high"), (low, b"low")):
+        driver.produce(topic, [Record(value)] * 4)
+    expected = [b"high"] * 4 + [b"low"] * 4
+    found = taken(8)
+    equal(found if has_priorities else sorted(found), expected, "the records")
+    driver.share_leave(member)

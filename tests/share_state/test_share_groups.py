@@ -291,3 +291,7 @@ def test_the_assignor_gives_each_partition_to_about_as_many_members(seed):
         if is_homogeneous:
             sizes = [sum(map(len, each.values())) for each in targets.values()]
             assert max(sizes) - min(sizes) <= 1, f"seed {seed}"
+        else:
+            for member_id, topics in members.items():
+                held = {topic for topic, partitions in targets[member_id].items() if partitions}
+                assert held == set(topics), f"seed {seed}"
