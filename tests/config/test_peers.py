@@ -82,8 +82,12 @@ def test_a_node_without_others_needs_no_credential() -> None:
     ("changes", "problem"),
     [
         (
-            {"sasl.mechanism.inter.broker.protocol": "GSSAPI"},
+            {"sasl.mechanism.inter.broker.protocol": "DIGEST-MD5"},
             "sasl.mechanism.inter.broker.protocol: it must be PLAIN or SCRAM",
+        ),
+        (
+            {"sasl.mechanism.inter.broker.protocol": "GSSAPI"},
+            "nodes connect to listener IN with GSSAPI: set listener.name.in.gssapi.sasl.jaas.conf",
         ),
         (
             {"sasl.mechanism.controller.protocol": "SCRAM-SHA-256"},

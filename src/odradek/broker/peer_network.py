@@ -19,6 +19,7 @@ import logging
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from odradek.broker.peer_tokens import NoToken, PeerTokens
 from odradek.config.broker_config import BrokerConfig
@@ -28,8 +29,12 @@ from odradek.core.sasl.client import (
     SaslFailure,
     SaslRequest,
     SaslResponse,
+    Steps,
     authenticate,
+    authenticate_by,
+    kerberos_exchange,
 )
+from odradek.env import kerberos
 from odradek.env.network import DEFAULT_OPTIONS, Listener, Network, StreamOptions, Transport
 from odradek.env.randomness import RandomBytes
 from odradek.env.tls_files import PEM, ClientTls, TlsError
@@ -94,7 +99,7 @@ class PeerNetwork:
                 transport = await self._network.connect(
                     host, port, timeout_ms, replace(options, client_tls=client_tls(settings))
                 )
-                await self._authenticate(transport, settings)
+                await self._authenticate(transport, settings, host)
         except (TlsError, AuthenticationFailed) as error:
             self._report(host, port, str(error))
             raise
@@ -107,25 +112,37 @@ class PeerNetwork:
             self._problems[host, port] = problem
             log.warning("cannot connect to the node at %s:%d: %s", host, port, problem)
 
-    async def _authenticate(self, transport: Transport, settings: PeerSettings) -> None:
+    async def _authenticate(self, transport: Transport, settings: PeerSettings, host: str) -> None:
         if settings.mechanism is None:
             return
-        credential = await self._credential(transport, settings, settings.mechanism)
-        steps = authenticate(credential, self._random_bytes(NONCE_BYTES).hex())
+        login = settings.kerberos
+        if login is None:
+            credential = await self._credential(transport, settings, settings.mechanism)
+            user = credential.user
+            steps = authenticate(credential, self._random_bytes(NONCE_BYTES).hex())
+        else:
+            user = login.principal or "the user of the ticket cache"
+            initiate = partial(kerberos.initiate, login, host)
+            steps = authenticate_by(settings.mechanism, kerberos_exchange(initiate))
+        run = _next if login is None else self._next_on_thread
         try:
-            request = next(steps)
-            while True:
-                request = steps.send(await _ask(transport, request))
-        except StopIteration:
-            return
+            request = await run(steps, None)
+            while request is not None:
+                request = await run(steps, await _ask(transport, request))
         except SaslFailure as failure:
             transport.close()
             raise AuthenticationFailed(
-                f"SASL {settings.mechanism} as {credential.user}: {failure}"
+                f"SASL {settings.mechanism} as {user}: {failure}"
             ) from failure
         except BaseException:
             transport.close()
             raise
+
+    async def _next_on_thread(
+        self, steps: Steps, response: SaslResponse | None
+    ) -> SaslRequest | None:
+        """As `_next`, for steps that wait for files and for the key distribution centre."""
+        return await self._tokens.run(partial(_next_of, steps, response))
 
     async def _credential(
         self, transport: Transport, settings: PeerSettings, mechanism: str
@@ -140,6 +157,18 @@ class PeerNetwork:
         except BaseException:
             transport.close()
             raise
+
+
+def _next_of(steps: Steps, response: SaslResponse | None) -> SaslRequest | None:
+    """Return the next request; None if the connection is authenticated."""
+    try:
+        return next(steps) if response is None else steps.send(response)
+    except StopIteration:
+        return None
+
+
+async def _next(steps: Steps, response: SaslResponse | None) -> SaslRequest | None:
+    return _next_of(steps, response)
 
 
 def client_tls(settings: PeerSettings) -> ClientTls | None:

@@ -7,8 +7,9 @@ A token is fetched on a thread of the executor, and kept until it is due
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from odradek.config.oauth_login import LoginSettings, UnsecuredLogin
 from odradek.core.sasl.client import Credential
@@ -19,6 +20,8 @@ from odradek.env.randomness import RandomBytes
 # What gets tokens is imported when it is needed, because few nodes do.
 if TYPE_CHECKING:
     from odradek.core.sasl.login import HeldToken
+
+ResultT = TypeVar("ResultT")
 
 _CHANCE_BYTES = 2
 _CHANCES = 256**_CHANCE_BYTES
@@ -60,6 +63,10 @@ class PeerTokens:
             if held is None or held.expires_ms <= self._clock.now_ms():
                 raise
             return held.credential  # the next connection tries again
+
+    async def run(self, work: Callable[[], ResultT]) -> ResultT:
+        """Run work that waits for a server of credentials on a thread; return its result."""
+        return await call(self._executor, work, Pool.HTTP)
 
     def _forget(self, settings: LoginSettings, fetch: asyncio.Task[HeldToken]) -> None:
         del self._fetches[settings]

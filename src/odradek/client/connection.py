@@ -35,16 +35,22 @@ from odradek.client.errors import (
     check,
 )
 from odradek.client.security import PLAINTEXT, Security
+from odradek.config.kerberos import GSSAPI
 from odradek.core.sasl.client import (
     CredentialRefused,
+    KerberosFailed,
     MechanismNotEnabled,
     SaslFailure,
     SaslNotExpected,
     SaslRequest,
     SaslResponse,
     ServerNotAuthentic,
+    Steps,
     authenticate,
+    authenticate_by,
+    kerberos_exchange,
 )
+from odradek.env import kerberos
 from odradek.model.errors import ErrorCode
 from odradek.wire.api import BY_KEY, Api
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
@@ -191,6 +197,12 @@ class Connection:
     def _authenticate(self, deadline: Deadline) -> None:
         """Authenticate with SASL, if the security protocol needs it."""
         credential = self._security.credential
+        if self._security.kerberos is not None:
+            login = self._security.kerberos
+            initiate = partial(kerberos.initiate, login, self.address.host)
+            steps = authenticate_by(GSSAPI, kerberos_exchange(initiate))
+            self._run_steps(steps, login.principal or "the user of the ticket cache", deadline)
+            return
         if self._security.login is not None:
             from odradek.client.oauth import credential_of  # imports what is rarely needed
 
@@ -198,6 +210,9 @@ class Connection:
         if credential is None:
             return
         steps = authenticate(credential, secrets.token_hex(NONCE_BYTES))
+        self._run_steps(steps, credential.user, deadline)
+
+    def _run_steps(self, steps: Steps, user: str, deadline: Deadline) -> None:
         self._again_ms = None
         began_ms = monotonic_ms()
         try:
@@ -209,7 +224,7 @@ class Connection:
                 self._again_ms = began_ms + int(done.value * SESSION_USED)
         except SaslFailure as failure:
             raise SecurityError(
-                f"the broker at {self.address} does not let {credential.user} in: {failure}"
+                f"the broker at {self.address} does not let {user} in: {failure}"
                 if isinstance(failure, CredentialRefused)
                 else f"SASL with {self.address} failed: {failure}",
                 _sasl_advice(failure),
@@ -217,7 +232,7 @@ class Connection:
         except DisconnectedError as error:
             raise SecurityError(
                 f"the broker at {self.address} closed the connection during the authentication of "
-                f"{credential.user}",
+                f"{user}",
                 "Check the user, the password, and sasl.mechanism. The broker's log has the reason.",
             ) from error
 
@@ -493,6 +508,11 @@ def _sasl_advice(failure: SaslFailure) -> str:
             return "Set security.protocol to PLAINTEXT or SSL, or use the port of another listener."
         case ServerNotAuthentic():
             return "Check the password. The server may also be another one than you expect."
+        case KerberosFailed():
+            return (
+                "Check the key table or the ticket cache (klist), sasl.kerberos.service.name, and "
+                "krb5.conf."
+            )
         case _:
             return ""
 

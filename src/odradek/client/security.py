@@ -21,6 +21,14 @@ from odradek.config.jaas import (
     LoginModule,
     parse_login_module,
 )
+from odradek.config.kerberos import (
+    GSSAPI,
+    SERVICE_NAME,
+    KerberosLogin,
+    check_library,
+    kerberos_login,
+    kerberos_module,
+)
 from odradek.config.oauth import OAUTHBEARER
 from odradek.config.oauth_login import (
     ASSERTIONS,
@@ -35,6 +43,8 @@ from odradek.core.sasl.client import MECHANISMS, Credential
 from odradek.core.sasl.plain import PLAIN
 from odradek.env.tls_files import PEM, PKCS12, STORE_TYPES, VERSIONS, ClientTls
 
+DEFAULT_SERVICE = "kafka"
+"""The name of the brokers' service in Kerberos, as in librdkafka."""
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SECURITY_SETTINGS = (
     "security.protocol",
@@ -58,6 +68,9 @@ SECURITY_SETTINGS = (
     "ssl.truststore.location",
     "ssl.truststore.password",
     "ssl.truststore.type",
+    SERVICE_NAME,
+    "sasl.kerberos.keytab",
+    "sasl.kerberos.principal",
     *OAUTH_SETTINGS,
     "https.ca.location",
     "sasl.oauthbearer.client.id",
@@ -105,14 +118,16 @@ class Security:
     protocol: str = "PLAINTEXT"
     tls: ClientTls | None = None
     credential: Credential | None = None
-    """The user and the password; None without SASL, and with OAUTHBEARER."""
+    """The user and the password; None without SASL, and with OAUTHBEARER and GSSAPI."""
     login: LoginSettings | None = None
     """How the client gets access tokens for OAUTHBEARER."""
+    kerberos: KerberosLogin | None = None
+    """How the client gets tickets for GSSAPI."""
 
     @property
     def is_authenticated(self) -> bool:
         """Whether the client authenticates with SASL."""
-        return self.credential is not None or self.login is not None
+        return any(each is not None for each in (self.credential, self.login, self.kerberos))
 
 
 PLAINTEXT = Security()
@@ -172,6 +187,8 @@ def parse_security(settings: Mapping[str, str]) -> Security:
         return Security(protocol, tls)
     if _mechanism(settings) == OAUTHBEARER:
         return Security(protocol, tls, login=_login(settings))
+    if _mechanism(settings) == GSSAPI:
+        return Security(protocol, tls, kerberos=_kerberos(settings))
     return Security(protocol, tls, _credential(settings, protocol))
 
 
@@ -307,6 +324,21 @@ def _login(settings: Mapping[str, str]) -> LoginSettings:
     login = login_settings(find, module, is_encoded=is_encoded)
     check_extensions(dict(login.extensions))
     return login
+
+
+def _kerberos(settings: Mapping[str, str]) -> KerberosLogin:
+    """Return how the client gets tickets. librdkafka's names are accepted, too."""
+    check_library("sasl.mechanism")
+    service = settings.get(SERVICE_NAME, "")
+    jaas = settings.get("sasl.jaas.config")
+    if jaas:
+        module = kerberos_module("sasl.jaas.config", jaas)
+        return kerberos_login("sasl.jaas.config", module, service)
+    principal = settings.get("sasl.kerberos.principal", "")
+    keys = _file(settings, "sasl.kerberos.keytab")
+    if keys is not None and not principal:
+        raise ValueError("sasl.kerberos.keytab needs sasl.kerberos.principal")
+    return KerberosLogin(service or DEFAULT_SERVICE, principal, keys)
 
 
 def _credential(settings: Mapping[str, str], protocol: str) -> Credential:

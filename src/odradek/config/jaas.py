@@ -17,6 +17,7 @@ from odradek.config.checks import ConfigurationError
 
 PLAIN_LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+KERBEROS_LOGIN_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 OAUTH_LOGIN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 _FLAGS = frozenset(("required", "requisite", "sufficient", "optional"))

@@ -3,7 +3,7 @@
 As in Kafka, `listener.name.<listener>.<mechanism>.sasl.jaas.config` of the inter-broker listener
 and of the controller listener has the `username` and the `password` of the node itself. For PLAIN
 it also has the users that may connect. With OAUTHBEARER the node gets access tokens as a client does
-(`oauth_login`).
+(`oauth_login`). With GSSAPI it gets tickets with a key table or from a cache (`kerberos`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,18 @@ from typing import NamedTuple
 
 from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE, parse_login_module
+from odradek.config.kerberos import (
+    GSSAPI,
+    SERVICE_NAME,
+    KerberosLogin,
+    check_library,
+    kerberos_login,
+    kerberos_module,
+)
 from odradek.config.layers import BrokerLayers
 from odradek.config.oauth import OAUTHBEARER
 from odradek.config.oauth_login import LoginSettings, login_settings
-from odradek.config.sasl import MECHANISMS, PLAIN, SASL_PROTOCOLS, find_for_oauth
+from odradek.config.sasl import MECHANISMS, PLAIN, SASL_PROTOCOLS, find_for
 from odradek.config.tls import TLS_PROTOCOLS, PeerTlsSettings, peer_tls_settings
 
 CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
@@ -36,6 +44,8 @@ class PeerSettings(NamedTuple):
     """Whether the user and the password are those of a delegation token."""
     login: LoginSettings | None = None
     """How the node gets access tokens; None without OAUTHBEARER."""
+    kerberos: KerberosLogin | None = None
+    """How the node gets tickets; None without GSSAPI."""
 
 
 def peer_settings(
@@ -63,7 +73,7 @@ def peer_settings(
         return PeerSettings(listener, tls, None, "", Secret(""))
     mechanism = str(layers.value(mechanism_name))
     of_controllers = mechanism_name == CONTROLLER_MECHANISM
-    supported = (PLAIN, OAUTHBEARER) if of_controllers else MECHANISMS
+    supported = (PLAIN, OAUTHBEARER, GSSAPI) if of_controllers else MECHANISMS
     if mechanism not in supported:
         # A controller reads the credentials of SCRAM from the metadata log, which it cannot read
         # before it has connected to the other controllers.
@@ -74,6 +84,10 @@ def peer_settings(
     if mechanism == OAUTHBEARER:
         return PeerSettings(
             listener, tls, mechanism, "", Secret(""), login=_login(layers, listener, name)
+        )
+    if mechanism == GSSAPI:
+        return PeerSettings(
+            listener, tls, mechanism, "", Secret(""), kerberos=_kerberos(layers, listener, name)
         )
     expected = PLAIN_LOGIN_MODULE if mechanism == PLAIN else SCRAM_LOGIN_MODULE
     text = layers.effective.get(name)
@@ -97,8 +111,23 @@ def _login(layers: BrokerLayers, listener: str, jaas: str) -> LoginSettings:
     text = layers.effective.get(jaas)
     module = parse_login_module(jaas, text) if text else None
     try:
-        return login_settings(partial(find_for_oauth, layers, listener), module, is_encoded=False)
+        return login_settings(
+            partial(find_for, OAUTHBEARER, layers, listener), module, is_encoded=False
+        )
     except ConfigurationError as error:
         raise ConfigurationError(
             f"nodes connect to listener {listener} with OAUTHBEARER: {error}"
         ) from error
+
+
+def _kerberos(layers: BrokerLayers, listener: str, jaas: str) -> KerberosLogin:
+    text = layers.effective.get(jaas)
+    if not text:
+        raise ConfigurationError(
+            f"nodes connect to listener {listener} with GSSAPI: set {jaas} to the login module of "
+            "Kerberos, or set another mechanism for these connections"
+        )
+    service = str(find_for(GSSAPI, layers, listener, SERVICE_NAME) or "")
+    login = kerberos_login(jaas, kerberos_module(jaas, text), service)
+    check_library(f"connections to listener {listener}")
+    return login

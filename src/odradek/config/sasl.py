@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from odradek.config.checks import ConfigurationError, Secret, Value
 from odradek.config.jaas import PLAIN_LOGIN_MODULE, parse_login_module
+from odradek.config.kerberos import GSSAPI, KerberosSettings, kerberos_settings
+from odradek.config.kerberos import PER_LISTENER as OF_KERBEROS
 from odradek.config.layers import BrokerLayers
 from odradek.config.oauth import CALLBACK_HANDLER, OAUTHBEARER, TokenSettings, token_settings
 from odradek.config.oauth import PER_LISTENER as OF_OAUTH
@@ -22,10 +24,11 @@ from odradek.config.registry import broker_settings
 
 SASL_PROTOCOLS = frozenset(("SASL_PLAINTEXT", "SASL_SSL"))
 PLAIN = "PLAIN"
-MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, GSSAPI)
 """The supported mechanisms."""
 PER_LISTENER = OF_OAUTH | frozenset(
     (
+        *OF_KERBEROS,
         *OF_LOGIN,
         "connections.max.reauth.ms",
         "sasl.enabled.mechanisms",
@@ -55,6 +58,8 @@ class SaslSettings(NamedTuple):
     """sasl.server.max.receive.size"""
     tokens: TokenSettings | None = None
     """How the tokens of the mechanism OAUTHBEARER are validated; None without this mechanism."""
+    kerberos: KerberosSettings | None = None
+    """How the mechanism GSSAPI authenticates clients; None without this mechanism."""
 
     def __repr__(self) -> str:
         return f"SaslSettings({', '.join(self.mechanisms)})"
@@ -84,18 +89,23 @@ def sasl_settings(layers: BrokerLayers, listener: str) -> SaslSettings:
         {each: _lifetime_ms(layers, prefix, each) for each in names},
         size,
         _tokens(layers, listener) if OAUTHBEARER in names else None,
+        _kerberos(layers, listener) if GSSAPI in names else None,
     )
 
 
 def _tokens(layers: BrokerLayers, listener: str) -> TokenSettings:
-    return token_settings(partial(find_for_oauth, layers, listener), listener)
+    return token_settings(partial(find_for, OAUTHBEARER, layers, listener), listener)
 
 
-def find_for_oauth(layers: BrokerLayers, listener: str, name: str) -> Value:
-    """Return the value of a setting for OAUTHBEARER on a listener."""
+def _kerberos(layers: BrokerLayers, listener: str) -> KerberosSettings:
+    return kerberos_settings(partial(find_for, GSSAPI, layers, listener), listener)
+
+
+def find_for(mechanism: str, layers: BrokerLayers, listener: str, name: str) -> Value:
+    """Return the value of a setting for a mechanism on a listener."""
     prefix = f"listener.name.{listener.lower()}."
     others = () if name in ONLY_WITH_PREFIX else (prefix + name, name)
-    return _find(layers, f"{prefix}{OAUTHBEARER.lower()}.{name}", *others)
+    return _find(layers, f"{prefix}{mechanism.lower()}.{name}", *others)
 
 
 def _passwords(layers: BrokerLayers, name: str) -> dict[str, str]:

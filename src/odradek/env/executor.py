@@ -47,10 +47,19 @@ class Pool(Enum):
     GENERAL = "general"
     """Loading of logs, loading of coordinators, computations."""
     HTTP = "http"
-    """Requests to OAuth servers, which may take as long as their timeouts allow."""
+    """Requests to OAuth servers and to Kerberos, which may take as long as their timeouts allow."""
+    LOGIN = "login"
+    """The steps of clients' logins that read files."""
 
 
-THREADS = {Pool.DISK: 4, Pool.METADATA: 1, Pool.SNAPSHOT: 1, Pool.GENERAL: 4, Pool.HTTP: 2}
+THREADS = {
+    Pool.DISK: 4,
+    Pool.METADATA: 1,
+    Pool.SNAPSHOT: 1,
+    Pool.GENERAL: 4,
+    Pool.HTTP: 2,
+    Pool.LOGIN: 2,
+}
 """How many work items of a pool run at the same time."""
 
 

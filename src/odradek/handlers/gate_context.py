@@ -10,6 +10,7 @@ from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.config.broker_config import BrokerConfig
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor
 from odradek.env.randomness import RandomBytes
 
 
@@ -29,6 +30,11 @@ class GateContext(Protocol):
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop that serves the connections."""
+        ...
+
+    @property
+    def executor(self) -> Executor:
+        """Runs the steps of logins that read files."""
         ...
 
     @property

@@ -12,6 +12,8 @@ ApiVersions reaches a handler. All other requests end the connection.
 - A response to a failed authentication is sent after connection.failed.authentication.delay.ms.
   Then the connection is closed. Until then no other request of the connection is processed. This
   slows down password guessing.
+- A token whose mechanism reads files is evaluated on a thread of the executor. Until then no other
+  request of the connection is processed.
 - A request that does not fit the state, or that is malformed, closes the connection at once.
 - If another request arrives instead of a token, it gets the error ILLEGAL_SASL_STATE, as a failed
   authentication.
@@ -24,13 +26,16 @@ import struct
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from odradek.config.kerberos import GSSAPI, KerberosSettings
 from odradek.config.oauth import OAUTHBEARER
 from odradek.config.sasl import PLAIN, SaslSettings
 from odradek.core.sasl.authenticator import Authenticator, State, UnexpectedRequest
-from odradek.core.sasl.mechanism import MakeMechanism, Rejected
+from odradek.core.sasl.mechanism import MakeMechanism, Mechanism, Rejected, TryAgain
 from odradek.core.sasl.plain import PlainServer
 from odradek.core.sasl.scram import ScramServer
 from odradek.core.sasl.scram_keys import BY_NAME, ScramMechanism
+from odradek.env import kerberos
+from odradek.env.executor import Pool
 from odradek.env.network import Transport
 from odradek.handlers import k18_api_versions
 from odradek.handlers.dispatch import Entry
@@ -144,7 +149,7 @@ class SaslGate:
         now_ms = self._context.clock.monotonic_ms()
         try:
             if machine.state is State.AUTHENTICATE and machine.are_tokens_raw:
-                self._receive_raw_token(connection, bytes(frame), now_ms)
+                self._evaluate(connection, None, bytes(frame))
             elif machine.state is State.COMPLETE:
                 self._receive_in_session(connection, frame, now_ms)
             elif machine.state is not State.FAILED:
@@ -190,7 +195,7 @@ class SaslGate:
         if isinstance(request, SaslHandshakeRequest):
             self._handshake(connection, header, request, now_ms)
         elif isinstance(request, SaslAuthenticateRequest):
-            self._authenticate(connection, header, request, now_ms)
+            self._evaluate(connection, header, bytes(request.auth_bytes))
 
     def _refuse_instead_of_token(self, connection: Connection, frame: memoryview) -> None:
         """Respond with an error to a request that is sent instead of a token.
@@ -228,42 +233,75 @@ class SaslGate:
         else:
             self._respond(connection, _encoded(response, header))
 
-    def _authenticate(
+    def _evaluate(self, connection: Connection, header: RequestHeader | None, token: bytes) -> None:
+        """Process a token. `header` is that of its request; None if there is no request around it."""
+        try:
+            mechanism = self._authenticator.begin_token()
+        except Rejected as rejected:
+            self._reject(connection, connection.defer(), header, rejected)
+            return
+        slot = connection.defer()
+        evaluation = _Evaluation(mechanism, token)
+        done = partial(self._finish, connection, slot, header, evaluation)
+        if mechanism.is_slow:
+            self._context.executor.submit(evaluation.run, done, Pool.LOGIN)
+            return
+        try:
+            evaluation.run()
+        except (Rejected, TryAgain) as error:
+            done(error)
+        else:
+            done(None)
+
+    def _finish(
         self,
         connection: Connection,
-        header: RequestHeader,
-        request: SaslAuthenticateRequest,
-        now_ms: int,
+        slot: Slot,
+        header: RequestHeader | None,
+        evaluation: _Evaluation,
+        error: BaseException | None,
     ) -> None:
+        """Respond to a token that has been evaluated. `error` is what the evaluation raised."""
+        if connection.closed:
+            return
         machine = self._authenticator
+        if error is not None:
+            if isinstance(error, Rejected):
+                self._reject(connection, slot, header, machine.rejection(error))
+                return
+            if isinstance(error, TryAgain):
+                _log_failure(connection, str(error))
+            else:
+                log.error("the mechanism %s has failed", evaluation.mechanism.name, exc_info=error)
+            connection.refuse()
+            return
         try:
-            answer = machine.authenticate(request.auth_bytes, now_ms)
+            answer = machine.accept(evaluation.answer, self._context.clock.monotonic_ms())
         except Rejected as rejected:
-            parts: list[Part] = []
-            if rejected.message is not None:
-                response = SaslAuthenticateResponse(
-                    error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=rejected.message
-                )
-                parts = _encoded(response, header)
-            self._report(connection, rejected.reason or "the mechanism may not be changed")
-            self._fail(connection, parts)
+            self._reject(connection, slot, header, rejected)
             return
         self._note_user(connection)
-        response = SaslAuthenticateResponse(
-            auth_bytes=answer.token, session_lifetime_ms=answer.session_lifetime_ms
-        )
-        self._respond(connection, _encoded(response, header))
+        if header is None:
+            parts: list[Part] = [_size(len(answer.token)) + answer.token]
+        else:
+            response = SaslAuthenticateResponse(
+                auth_bytes=answer.token, session_lifetime_ms=answer.session_lifetime_ms
+            )
+            parts = _encoded(response, header)
+        self._context.loop.call_soon(self._complete, connection, slot, parts)
 
-    def _receive_raw_token(self, connection: Connection, token: bytes, now_ms: int) -> None:
-        """Process a token after version 0 of SaslHandshake. There is no response to a wrong one."""
-        try:
-            answer = self._authenticator.authenticate(token, now_ms)
-        except Rejected as rejected:
-            self._report(connection, rejected.reason or "the mechanism may not be changed")
-            self._fail(connection, [])
-            return
-        self._note_user(connection)
-        self._respond(connection, [_size(len(answer.token)) + answer.token])
+    def _reject(
+        self, connection: Connection, slot: Slot, header: RequestHeader | None, rejected: Rejected
+    ) -> None:
+        """Respond to a wrong token. If there is no request around it, there is no response."""
+        parts: list[Part] = []
+        if rejected.message is not None and header is not None:
+            response = SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=rejected.message
+            )
+            parts = _encoded(response, header)
+        self._report(connection, rejected.reason or "the mechanism may not be changed")
+        self._complete_later(connection, slot, parts)
 
     def _note_user(self, connection: Connection) -> None:
         machine = self._authenticator
@@ -292,7 +330,9 @@ class SaslGate:
 
     def _fail(self, connection: Connection, parts: list[Part]) -> None:
         """Send the response to a failed authentication after a delay, and close the connection."""
-        slot = connection.defer()
+        self._complete_later(connection, connection.defer(), parts)
+
+    def _complete_later(self, connection: Connection, slot: Slot, parts: list[Part]) -> None:
         delay_s = self._context.config.connection_failed_authentication_delay_ms / 1000
         self._context.loop.call_later(delay_s, self._complete_last, connection, slot, parts)
 
@@ -304,6 +344,19 @@ class SaslGate:
         if not connection.closed:
             slot.complete(parts)
             connection.refuse()
+
+
+class _Evaluation:
+    """The evaluation of a token, which may run on another thread."""
+
+    def __init__(self, mechanism: Mechanism, token: bytes) -> None:
+        self.mechanism = mechanism
+        self.answer = b""
+        self._token = token
+
+    def run(self) -> None:
+        """Store the server's token, or raise what the mechanism raises."""
+        self.answer = self.mechanism.evaluate(self._token)
 
 
 def _log_failure(connection: Connection, problem: str) -> None:
@@ -341,7 +394,20 @@ def _mechanism(context: GateContext, settings: SaslSettings, name: str) -> MakeM
 
         assert settings.tokens is not None, "the mechanism is enabled"
         return partial(OAuthBearerServer, partial(context.access_tokens.validate, settings.tokens))
+    if name == GSSAPI:
+        from odradek.core.sasl.gssapi import GssapiServer  # few nodes need it
+
+        assert settings.kerberos is not None, "the mechanism is enabled"
+        return partial(
+            GssapiServer,
+            partial(kerberos.accept, settings.kerberos.principal, settings.kerberos.key_table),
+            partial(_kerberos_user, settings.kerberos),
+        )
     return partial(_scram, context, BY_NAME[name])
+
+
+def _kerberos_user(settings: KerberosSettings, name: str) -> str:
+    return settings.rules.user_of(name, kerberos.default_realm())
 
 
 def _scram(context: GateContext, mechanism: ScramMechanism) -> ScramServer:

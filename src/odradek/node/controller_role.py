@@ -22,6 +22,7 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher
@@ -41,6 +42,7 @@ class _GateParts:
     config: BrokerConfig
     clock: Clock
     loop: asyncio.AbstractEventLoop
+    executor: Executor
     random_bytes: RandomBytes
     metadata: MetadataCache
     tokens: DelegationTokens
@@ -59,6 +61,7 @@ class ControllerRole:
         *,
         identity: Identity,
         clock: Clock,
+        executor: Executor,
         random_bytes: RandomBytes,
         metadata: NodeMetadata,
         network: Network,
@@ -73,6 +76,7 @@ class ControllerRole:
             config,
             clock,
             asyncio.get_running_loop(),
+            executor,
             random_bytes,
             metadata.cache,
             metadata.tokens,

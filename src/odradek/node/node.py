@@ -40,6 +40,7 @@ from odradek.broker.authorizer import Authorizer
 from odradek.broker.broker import Broker
 from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.kerberos_keys import check_keys
 from odradek.broker.peer_network import peer_networks
 from odradek.broker.peer_tokens import PeerTokens
 from odradek.broker.replica_manager import ReplicaManager
@@ -166,6 +167,7 @@ class Node:
     async def _start(self, executor: Executor) -> None:
         access_tokens = self._access_tokens = AccessTokens(executor, self._clock)
         await access_tokens.start(self.config)
+        await check_keys(self.config, executor)
         topic_configs = TopicConfigs(self.config)
         self._to_brokers, self._to_controllers = peer_networks(
             self._network,
@@ -250,6 +252,7 @@ class Node:
             self.config,
             identity=self.identity,
             clock=self._clock,
+            executor=executor,
             random_bytes=self._random_bytes,
             metadata=metadata,
             network=self._to_controllers,

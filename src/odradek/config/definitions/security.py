@@ -65,15 +65,15 @@ security.providers  string  low
 connections.max.reauth.ms  long  = 0  medium
     How long a session is valid after SASL authentication. Then the client must authenticate again. 0 means without limit.
 sasl.enabled.mechanisms  list  = GSSAPI  distinct  medium  per-broker
-    SASL mechanisms that a listener offers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
+    SASL mechanisms that a listener offers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI.
 sasl.jaas.config  password  medium  per-broker
-    Login module and its options, in Java's JAAS form. For a listener with PLAIN, `listener.name.<listener>.plain.sasl.jaas.config` has the users. For connections to other nodes, `listener.name.<listener>.<mechanism>.sasl.jaas.config` has the `username` and the `password` of this node.
+    Login module and its options, in Java's JAAS form. For a listener with PLAIN, `listener.name.<listener>.plain.sasl.jaas.config` has the users; for GSSAPI, `listener.name.<listener>.gssapi.sasl.jaas.config` has the key table and the principal of the service. For connections to other nodes, `listener.name.<listener>.<mechanism>.sasl.jaas.config` has the `username` and the `password` of this node.
 sasl.server.max.receive.size  int  = 524288  medium
     Maximum size of a request before authentication.
 sasl.mechanism.controller.protocol  string  = GSSAPI  high
-    SASL mechanism of this node's connections to controllers: PLAIN or OAUTHBEARER.
+    SASL mechanism of this node's connections to controllers: PLAIN, OAUTHBEARER or GSSAPI.
 sasl.mechanism.inter.broker.protocol  string  = GSSAPI  medium  per-broker
-    SASL mechanism of this node's connections to brokers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
+    SASL mechanism of this node's connections to brokers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI.
 
 [unsupported: the principal is User:NAME with the name of the authenticated user, or User:ANONYMOUS]
 principal.builder.class  class  = org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder  medium  per-broker
@@ -108,9 +108,13 @@ sasl.login.refresh.min.period.seconds  short  = 60  medium  per-broker
 sasl.login.refresh.buffer.seconds  short  = 300  medium  per-broker
     Minimum time between the renewal of a token and its expiry.
 
-[unsupported: the mechanism GSSAPI is not supported]
+[honoured]
 sasl.kerberos.service.name  string  medium  per-broker
-    Kerberos name of the service.
+    First part of the names of the other nodes' services, for connections to them with GSSAPI. The service of a listener is the principal in its `sasl.jaas.config`.
+sasl.kerberos.principal.to.local.rules  list  = DEFAULT  distinct  medium  per-broker
+    Rules that map the name of a client in Kerberos to a user: DEFAULT, or `RULE:[n:format](pattern)s/pattern/replacement/g/L`. The first one that applies determines the user.
+
+[accepted: the Kerberos library gets new tickets when a connection needs them]
 sasl.kerberos.kinit.cmd  string  = /usr/bin/kinit  medium  per-broker
     Path of kinit.
 sasl.kerberos.ticket.renew.window.factor  double  = 0.8  medium  per-broker
@@ -119,8 +123,6 @@ sasl.kerberos.ticket.renew.jitter  double  = 0.05  medium  per-broker
     Maximum random fraction that is added to the time before a ticket is renewed.
 sasl.kerberos.min.time.before.relogin  long  = 60000  medium  per-broker
     Minimum time between two Kerberos logins.
-sasl.kerberos.principal.to.local.rules  list  = DEFAULT  distinct  medium  per-broker
-    Rules that map a Kerberos name to a principal.
 
 [honoured]
 delegation.token.secret.key  password  medium

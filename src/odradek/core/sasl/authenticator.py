@@ -151,9 +151,24 @@ class Authenticator:
         """Process a token of the client; return the server's token.
 
         Raises:
-            Rejected: the authentication has failed. The exception has the message for the client.
-                It has none if the client used another mechanism than before.
+            Rejected, TryAgain: the authentication has failed. `Rejected` has the message for the
+                client. It has none if the client used another mechanism than before.
             UnexpectedRequest: no mechanism has been chosen.
+        """
+        mechanism = self.begin_token()
+        try:
+            answer = mechanism.evaluate(token)
+        except Rejected as rejected:
+            raise self.rejection(rejected) from rejected
+        return self.accept(answer, now_ms)
+
+    def begin_token(self) -> Mechanism:
+        """Process the fact that a token has arrived; return the mechanism that evaluates it.
+
+        Until `accept` is called, the authentication counts as failed.
+
+        Raises:
+            Rejected, UnexpectedRequest: see `authenticate`.
         """
         if self.state is not State.AUTHENTICATE:
             raise self._unexpected("SaslAuthenticate")
@@ -162,11 +177,22 @@ class Authenticator:
         self.state = State.FAILED  # unless the token is accepted
         if self._wanted not in (None, mechanism.name):
             raise Rejected
-        try:
-            answer = mechanism.evaluate(token)
-        except Rejected as rejected:
-            message = rejected.message or self._failure(mechanism.name)
-            raise Rejected(message, rejected.reason or message) from rejected
+        return mechanism
+
+    def rejection(self, rejected: Rejected) -> Rejected:
+        """Return what a mechanism has raised, with a message for the client."""
+        assert self._mechanism is not None
+        message = rejected.message or self._failure(self._mechanism.name)
+        return Rejected(message, rejected.reason or message)
+
+    def accept(self, answer: bytes, now_ms: int) -> Answer:
+        """Process the server's token that the mechanism has returned.
+
+        Raises:
+            Rejected: the client has changed its user.
+        """
+        mechanism = self._mechanism
+        assert mechanism is not None
         if mechanism.user is None:
             self.state = State.AUTHENTICATE
             return Answer(answer, 0)

@@ -2,7 +2,8 @@
 
 `authenticate` is a generator. It yields SaslHandshake and SaslAuthenticate requests, and gets their
 responses. The tokens in them come from an exchange, which is also a generator: it yields the
-client's tokens and gets the server's tokens. The exchange of SCRAM is described in `scram`.
+client's tokens and gets the server's tokens. The exchange of SCRAM is described in `scram`, that of
+GSSAPI in `gssapi`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import base64
 import binascii
 import hmac
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
+from odradek.config.kerberos import GSSAPI
 from odradek.config.oauth import OAUTHBEARER
 from odradek.core.sasl.plain import PLAIN
 from odradek.core.sasl.scram_keys import (
@@ -24,13 +26,14 @@ from odradek.core.sasl.scram_keys import (
     salted_password,
     signature,
 )
+from odradek.env.kerberos import KerberosError, SecurityContext
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.sasl_authenticate_request import SaslAuthenticateRequest
 from odradek.wire.generated.sasl_authenticate_response import SaslAuthenticateResponse
 from odradek.wire.generated.sasl_handshake_request import SaslHandshakeRequest
 from odradek.wire.generated.sasl_handshake_response import SaslHandshakeResponse
 
-MECHANISMS = (PLAIN, *BY_NAME, OAUTHBEARER)
+MECHANISMS = (PLAIN, *BY_NAME, OAUTHBEARER, GSSAPI)
 """The mechanisms of this client."""
 
 ITERATIONS_MAX = 1_000_000
@@ -39,6 +42,7 @@ ITERATIONS_MAX = 1_000_000
 SaslRequest = SaslHandshakeRequest | SaslAuthenticateRequest
 SaslResponse = SaslHandshakeResponse | SaslAuthenticateResponse
 Exchange = Generator[bytes, bytes, None]
+Steps = Generator[SaslRequest, SaslResponse, int]
 
 _SERVER_FIRST = re.compile(
     r"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[A-Za-z0-9/+]+={0,2}),i=(?P<count>[0-9]{1,9})"
@@ -81,11 +85,15 @@ class CredentialRefused(SaslFailure):
     """The server does not accept the user or the password."""
 
 
+class KerberosFailed(SaslFailure):
+    """There is no ticket for the server, or the server is not the one of the ticket."""
+
+
 class ServerNotAuthentic(SaslFailure):
     """The server has not proved that it knows the user's credential."""
 
 
-def authenticate(credential: Credential, nonce: str) -> Generator[SaslRequest, SaslResponse, int]:
+def authenticate(credential: Credential, nonce: str) -> Steps:
     """Yield the requests, and return the lifetime of the session in ms; 0 if it does not expire.
 
     `nonce` has random printable characters without a comma. It must be new for each call.
@@ -93,19 +101,21 @@ def authenticate(credential: Credential, nonce: str) -> Generator[SaslRequest, S
     Raises:
         SaslFailure: see the subclasses.
     """
-    response = yield SaslHandshakeRequest(mechanism=credential.mechanism)
+    return authenticate_by(credential.mechanism, _exchange(credential, nonce))
+
+
+def authenticate_by(mechanism: str, exchange: Exchange) -> Steps:
+    """As `authenticate`, with the tokens of an exchange of the mechanism."""
+    response = yield SaslHandshakeRequest(mechanism=mechanism)
     assert isinstance(response, SaslHandshakeResponse)
     if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         enabled = ", ".join(response.mechanisms) or "none"
-        raise MechanismNotEnabled(
-            f"the mechanism {credential.mechanism} is not enabled; enabled: {enabled}"
-        )
+        raise MechanismNotEnabled(f"the mechanism {mechanism} is not enabled; enabled: {enabled}")
     if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
         raise SaslNotExpected("the listener does not use SASL")
     if response.error_code:
         raise SaslFailure(f"SaslHandshake has the error {response.error_code}")
     lifetime_ms = 0
-    exchange = _exchange(credential, nonce)
     try:
         token = next(exchange)
         while True:
@@ -177,3 +187,16 @@ def _decoded(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise ServerNotAuthentic("a message of the server is malformed") from None
+
+
+def kerberos_exchange(initiate: Callable[[], SecurityContext]) -> Exchange:
+    """Return the exchange of GSSAPI. `initiate` creates the security context.
+
+    The exchange asks the key distribution centre for a ticket, and waits for it.
+    """
+    from odradek.core.sasl.gssapi import client_tokens  # few clients need it
+
+    try:
+        yield from client_tokens(initiate)
+    except KerberosError as error:
+        raise KerberosFailed(f"Kerberos: {error}") from error

@@ -46,6 +46,7 @@ class OAuthBearerServer:
 
     name = OAUTHBEARER
     is_by_delegation_token = False
+    is_slow = False
 
     def __init__(self, validate: Validate) -> None:
         self._validate = validate

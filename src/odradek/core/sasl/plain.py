@@ -22,6 +22,7 @@ class PlainServer:
     name = PLAIN
     token_expires_ms: int | None = None
     is_by_delegation_token = False
+    is_slow = False
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

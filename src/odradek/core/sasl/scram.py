@@ -54,6 +54,8 @@ _CLIENT_FINAL = re.compile(
 class ScramServer:
     """The server's side of one authentication."""
 
+    is_slow = False
+
     def __init__(
         self,
         mechanism: ScramMechanism,
