@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from odradek.config import oauth, oauth_login
+from odradek.config import kerberos, oauth, oauth_login
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError, Secret, priorities
 from odradek.config.definition import Setting, SettingType, Status, value_text
@@ -113,6 +113,7 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         *("ssl.keystore.type", "ssl.keystore.location", "ssl.key.password"),
         *("ssl.truststore.type", "ssl.truststore.location"),
         *("ssl.keystore.password", "ssl.truststore.password"),
+        *kerberos.PER_LISTENER,
         *oauth.PER_LISTENER,
         *oauth_login.SETTINGS,
     }
