@@ -31,7 +31,8 @@ def test_the_files_that_are_named(document: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
 def test_the_links(document: Path) -> None:
-    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", text_of(document))
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", text_of(document), flags=re.DOTALL)
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     assert [each for each in targets if not (document.parent / each).exists()] == []
 
 

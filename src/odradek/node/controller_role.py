@@ -72,15 +72,9 @@ class ControllerRole:
         """Create the controller and register it with `metadata`, which must not be started yet."""
         self._config = config
         self._clock = clock
+        loop, cache, tokens = asyncio.get_running_loop(), metadata.cache, metadata.tokens
         self._gate_parts = _GateParts(
-            config,
-            clock,
-            asyncio.get_running_loop(),
-            executor,
-            random_bytes,
-            metadata.cache,
-            metadata.tokens,
-            access_tokens,
+            config, clock, loop, executor, random_bytes, cache, tokens, access_tokens
         )
         self.service: Service | None = None
         self.elections = Elections()
