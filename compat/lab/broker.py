@@ -59,6 +59,8 @@ class Broker(abc.ABC):
     ) -> None:
         self.settings = dict(settings or {})
         self.listeners = tuple(listeners)
+        self.variables_added: dict[str, str] = {}
+        """Environment variables that only the broker gets."""
         self._own_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="odradek-lab-"))
         self.port = port or free_port()
@@ -115,6 +117,7 @@ class Broker(abc.ABC):
         self.prepare()
         command = list(self.command())
         environment = {k: v for k, v in os.environ.items() if k not in self.variables_removed}
+        environment |= self.variables_added
         with self.log.open("ab") as log:
             self.started_at = time.monotonic()
             self._process = subprocess.Popen(

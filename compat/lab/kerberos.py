@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from compat.lab import java
+from compat.lab.apache_kafka import ApacheKafka
+from compat.lab.broker import Broker
 from compat.lab.maven import jars
 from compat.lab.toolchain import Missing, free_port, require
 
@@ -84,6 +86,13 @@ class Kdc:
             "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
             f'keyTab="{self.keys(principal)}" principal="{principal}@{REALM}";'
         )
+
+    def serve(self, broker: Broker) -> None:
+        """Let a broker that is not started yet find this KDC."""
+        broker.variables_added["KRB5_CONFIG"] = str(self.configuration)
+        if isinstance(broker, ApacheKafka):
+            option = f"-Djava.security.krb5.conf={self.configuration}"
+            broker.jvm_options = (*broker.jvm_options, option)
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,9 @@
 
 The alerts of TLS come from the libraries: OpenSSL's alert about a certificate of a client is more precise
 than Java's.
+
+If no rule applies to a name of Kerberos, Apache Kafka accepts the login, and closes the connection at the
+next request. Odradek refuses the login.
 """
 
 from __future__ import annotations
@@ -40,5 +43,19 @@ def _alerts() -> dict[tuple[str, str, str], tuple[str, ...]]:
     return found
 
 
-DEVIATIONS: Mapping[tuple[str, str, str], tuple[str, ...]] = _alerts()
+_KERBEROS = "SASL_PLAINTEXT, GSSAPI", "no rule applies to the name"
+_REFUSED = (
+    "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+    "GSSAPI"
+)
+
+DEVIATIONS: Mapping[tuple[str, str, str], tuple[str, ...]] = {
+    **_alerts(),
+    (*_KERBEROS, "java"): (f"SaslAuthenticationException: {_REFUSED}",),
+    (*_KERBEROS, "aiokafka"): (
+        "KafkaConnectionError: KafkaConnectionError: Unable to bootstrap from "
+        "[('HOST:PORT, <AddressFamily.AF_INET: 2>)]",
+        f'Unable connect to "HOST:PORT": [Error 58] SaslAuthenticationFailed: {_REFUSED}',
+    ),
+}
 """By row, case and client."""

@@ -16,8 +16,9 @@ from compat import access_tokens
 from compat.authenticated import PLAIN_MODULE, SCRAM_MODULE
 from compat.lab.apache_kafka import ApacheKafka, BriefApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
+from compat.lab.kerberos import SERVICE, Kdc, require_library
 from compat.lab.odradek_node import OdradekNode
-from compat.lab.toolchain import free_port
+from compat.lab.toolchain import Missing, free_port
 from compat.logins.table import (
     PASSWORD,
     RIGHT,
@@ -26,6 +27,8 @@ from compat.logins.table import (
     Arguments,
     DelegationToken,
     File,
+    KeyTable,
+    Row,
     Value,
 )
 from odradek.cli.certificates import Authority
@@ -43,6 +46,13 @@ PROTOCOLS = {
     "SASL_SSL": "SASL_SSL",
     "UNSECURED": "SASL_PLAINTEXT",
 }
+KERBEROS = {
+    "KERBEROS": "SASL_PLAINTEXT",
+    "KERBEROS_STALE": "SASL_PLAINTEXT",
+    "KERBEROS_RULES": "SASL_PLAINTEXT",
+}
+"""The listeners with GSSAPI, where the Kerberos library is installed."""
+ELSEWHERE = "kafka/elsewhere"
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 BRIEF_LIFETIME = "1s"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
@@ -57,21 +67,28 @@ class LoginNode:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         _make_certificates(directory)
-        self.ports = {name: free_port() for name in PROTOCOLS}
+        self._kdc, self._no_kerberos = _start_kdc(directory / "kdc")
+        protocols = {**PROTOCOLS, **({} if self._kdc is None else KERBEROS)}
+        self.ports = {name: free_port() for name in protocols}
         listeners = [f"{name}://{HOST}:{port}" for name, port in self.ports.items()]
         brief = BriefApacheKafka if kind is ApacheKafka else OdradekNode
-        self.broker = brief(settings=_settings(directory), listeners=listeners)
+        settings = _settings(directory, protocols)
+        if self._kdc is not None:
+            settings |= _kerberos_settings(self._kdc)
+        self.broker = brief(settings=settings, listeners=listeners)
+        if self._kdc is not None:
+            self._kdc.serve(self.broker)
         self.ports["PLAINTEXT"] = self.broker.port
         self._tokens: dict[str, tuple[str, str]] = {}
         self._expired_at = 0.0
 
     def __enter__(self) -> Self:
-        self.broker.start()
         try:
+            self.broker.start()
             self._make_users()
             self._make_tokens()
         except BaseException:
-            self.broker.close()
+            self.close()
             raise
         return self
 
@@ -81,7 +98,22 @@ class LoginNode:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the broker and the KDC."""
         self.broker.close()
+        if self._kdc is not None:
+            self._kdc.close()
+
+    def require(self, row: Row) -> None:
+        """Check that the node has what a row needs.
+
+        Raises:
+            Missing: it does not.
+        """
+        if row.needs_kerberos and self._kdc is None:
+            raise Missing(self._no_kerberos)
 
     def arguments(self, listener: str, arguments: Arguments) -> dict[str, Any]:
         """Return the arguments of a login in the form that drivers take."""
@@ -103,6 +135,10 @@ class LoginNode:
             case DelegationToken():
                 user, password = self._delegation_token(value.kind)
                 return {"user": user, "password": password}
+            case KeyTable():
+                assert self._kdc is not None, "require() was called"
+                configuration = str(self._kdc.configuration)
+                return {name: str(self._kdc.keys(value.principal)), "krb5": configuration}
             case _:
                 return {name: value}
 
@@ -164,8 +200,30 @@ def _make_certificates(directory: Path) -> None:
         write_secret(directory / f"{name}.pem", issuer.issue(name, hosts, days))
 
 
-def _settings(directory: Path) -> dict[str, str]:
-    names = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **PROTOCOLS}
+def _start_kdc(directory: Path) -> tuple[Kdc | None, str]:
+    """Return a KDC; None, with the reason, if clients or brokers here cannot use it."""
+    try:
+        require_library()
+        return Kdc(directory, (SERVICE, ELSEWHERE, USER)), ""
+    except Missing as reason:
+        return None, str(reason)
+
+
+def _kerberos_settings(kdc: Kdc) -> dict[str, str]:
+    settings = {"sasl.kerberos.service.name": "kafka"}
+    for name in KERBEROS:
+        start = f"listener.name.{name.lower()}."
+        service = ELSEWHERE if name.endswith("STALE") else SERVICE
+        settings |= {
+            f"{start}sasl.enabled.mechanisms": "GSSAPI",
+            f"{start}gssapi.sasl.jaas.config": kdc.login_module(service),
+        }
+    rules = "listener.name.kerberos_rules.sasl.kerberos.principal.to.local.rules"
+    return {**settings, rules: "RULE:[2:$1]"}
+
+
+def _settings(directory: Path, protocols: Mapping[str, str]) -> dict[str, str]:
+    names = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **protocols}
     settings = {
         "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in names.items()),
         "sasl.enabled.mechanisms": ",".join(("PLAIN", *SCRAM, "OAUTHBEARER")),

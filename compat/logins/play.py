@@ -58,9 +58,11 @@ def log_in(driver: Driver, node: LoginNode, row: Row) -> dict[str, list[str]]:
     """Return what the client says with each of the credentials of a row.
 
     Raises:
+        Missing: the node does not have the mechanism.
         Unsupported: the client does not have the mechanism.
         CheckFailed: right credentials are refused, or wrong ones are accepted.
     """
+    node.require(row)
     said: dict[str, list[str]] = {}
     for case in row.cases:
         arguments = node.arguments(case.listener or row.listener, row.arguments(case))

@@ -43,7 +43,14 @@ class DelegationToken:
     kind: str
 
 
-Value = str | bool | None | File | AccessToken | DelegationToken
+@dataclass(frozen=True)
+class KeyTable:
+    """The file with the keys of a principal of Kerberos, of `node.LoginNode`."""
+
+    principal: str
+
+
+Value = str | bool | None | File | AccessToken | DelegationToken | KeyTable
 Arguments = Mapping[str, Value]
 
 
@@ -71,6 +78,8 @@ class Row:
     listener: str
     right: Arguments
     wrong: tuple[Case, ...]
+    needs_kerberos: bool = False
+    """Whether the node must have listeners with GSSAPI."""
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -144,6 +153,28 @@ def _sasl_rows(protocol: str, listener: str, tls: Arguments) -> tuple[Row, ...]:
     )
 
 
+_KERBEROS = Row(
+    "SASL_PLAINTEXT, GSSAPI",
+    "KERBEROS",
+    {
+        "protocol": "SASL_PLAINTEXT",
+        "mechanism": "GSSAPI",
+        "service": "kafka",
+        "principal": USER,
+        "keys": KeyTable(USER),
+    },
+    (
+        Case("service of another name", {"service": "http"}, silent=("java",)),
+        Case("the broker has the keys of another service", listener="KERBEROS_STALE"),
+        Case(
+            "no rule applies to the name",
+            listener="KERBEROS_RULES",
+            silent=("java", "aiokafka"),
+        ),
+    ),
+    needs_kerberos=True,
+)
+
 ROWS = (
     Row(
         "PLAINTEXT",
@@ -206,4 +237,5 @@ ROWS = (
         ),
     ),
     *_sasl_rows("SASL_SSL", "SASL_SSL", _AUTHORITY),
+    _KERBEROS,
 )

@@ -30,6 +30,9 @@ type credentials struct {
 
 // login writes and reads a record with the given credentials, and tells the client's errors.
 func (d *driver) login(ctx context.Context, c command) (any, error) {
+	if c.Mechanism == "GSSAPI" {
+		return nil, fmt.Errorf("%w: the driver has no Kerberos library", errUnsupported)
+	}
 	said := []string{}
 	if err := writeAndRead(ctx, c); err != nil {
 		said = append(said, err.Error())

@@ -101,6 +101,10 @@ final class Login {
             settings.put("ssl.keystore.type", "PEM");
             settings.put("ssl.keystore.location", command.get("key").asText());
         }
+        if (command.hasNonNull("krb5")) {
+            System.setProperty("java.security.krb5.conf", command.get("krb5").asText());
+            settings.put("sasl.kerberos.service.name", command.get("service").asText());
+        }
         if (command.hasNonNull("mechanism")) {
             settings.put("sasl.mechanism", command.get("mechanism").asText());
             settings.put("sasl.jaas.config", jaas(command));
@@ -115,6 +119,11 @@ final class Login {
         if (command.hasNonNull("token")) {
             return SECURITY + "oauthbearer.OAuthBearerLoginModule required token=\""
                 + command.get("token").asText() + "\";";
+        }
+        if (command.hasNonNull("keys")) {
+            return "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
+                + " refreshKrb5Config=true keyTab=\"" + command.get("keys").asText()
+                + "\" principal=\"" + command.get("principal").asText() + "\";";
         }
         String module = command.get("mechanism").asText().equals("PLAIN")
             ? "plain.PlainLoginModule" : "scram.ScramLoginModule";

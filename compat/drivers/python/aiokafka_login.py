@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import ssl
 from typing import Any
 
@@ -37,6 +38,8 @@ async def login(command: Command) -> Command:
     """Write and read a record with the given credentials, and tell the client's errors."""
     if command.get("is_delegation_token"):
         raise UnsupportedVerb("aiokafka does not log in with delegation tokens")
+    if command.get("keys"):
+        _use_tickets(command)
     heard = _Heard()
     logger = logging.getLogger("aiokafka")
     logger.addHandler(heard)
@@ -46,7 +49,7 @@ async def login(command: Command) -> Command:
             said = await _write_and_read(command)
     except TimeoutError:
         said = ["TimeoutError"]  # the messages are of no use, and differ from login to login
-    except (KafkaError, OSError, ValueError) as error:
+    except (KafkaError, OSError, ValueError, *_kerberos_errors()) as error:
         said = [f"{type(error).__name__}: {error}", *heard.messages[:1]]
     finally:
         logger.removeHandler(heard)
@@ -89,7 +92,25 @@ def _settings(command: Command) -> dict[str, Any]:
         settings["sasl_mechanism"] = command["mechanism"]
     if command.get("token"):
         settings["sasl_oauth_token_provider"] = _GivenToken(command["token"])
+    elif command.get("keys"):
+        settings["sasl_kerberos_service_name"] = command["service"]
     elif command.get("mechanism"):
         settings["sasl_plain_username"] = command["user"]
         settings["sasl_plain_password"] = command["password"]
     return settings
+
+
+def _kerberos_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions of the Kerberos library, which aiokafka does not catch."""
+    try:
+        from gssapi.exceptions import GSSError
+    except ModuleNotFoundError:
+        return ()
+    return (GSSError,)
+
+
+def _use_tickets(command: Command) -> None:
+    """Let the Kerberos library, which aiokafka calls, get tickets with the keys of the principal."""
+    os.environ["KRB5_CONFIG"] = command["krb5"]
+    os.environ["KRB5_CLIENT_KTNAME"] = command["keys"]
+    os.environ["KRB5CCNAME"] = f"MEMORY:{command['keys']}"

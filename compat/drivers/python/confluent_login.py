@@ -16,6 +16,8 @@ def login(command: Command) -> Command:
     """Write and read a record with the given credentials, and tell the client's errors."""
     if command.get("is_delegation_token"):
         raise UnsupportedVerb("librdkafka does not log in with delegation tokens")
+    if command.get("keys"):
+        raise UnsupportedVerb("librdkafka's wheels do not have GSSAPI")
     errors: list[str] = []
 
     def failed(error: KafkaError) -> None:
