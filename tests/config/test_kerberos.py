@@ -56,34 +56,34 @@ def test_malformed_names(text: str) -> None:
         NameRules(["DEFAULT"]).user_of(text, "R")
 
 
-@pytest.mark.parametrize(
-    ("rules", "name", "user"),
-    [
-        (["DEFAULT"], "alice@EXAMPLE.COM", "alice"),
-        (["DEFAULT"], "kafka/host@EXAMPLE.COM", "kafka"),
-        (["DEFAULT"], "alice@OTHER", None),
-        (["RULE:[1:$1@$0](.*@OTHER)s/@.*//", "DEFAULT"], "alice@OTHER", "alice"),
-        (["RULE:[1:$1@$0](.*@OTHER)s/@.*//", "DEFAULT"], "alice@EXAMPLE.COM", "alice"),
-        (["RULE:[1:$1@$0](OTHER)s/@.*//"], "alice@OTHER", None),  # the whole base must match
-        (["RULE:[2:$1.$2]"], "alice/admin@R", "alice.admin"),
-        (["RULE:[2:$1.$2]"], "alice@R", None),
-        (["RULE:[1:$1]/L"], "Alice@R", "alice"),
-        (["RULE:[1:$1]/U"], "Alice@R", "ALICE"),
-        (["RULE:[1:$1]L"], "Alice@R", "alice"),
-        (["RULE:[1:$1]s/a/b/"], "banana@R", "bbnana"),
-        (["RULE:[1:$1]s/a/b/g"], "banana@R", "bbnbnb"),
-        (["RULE:[1:$1]s/a/B/g/L"], "banana@R", "bbnbnb"),
-        (["RULE:[1:$1]s/(.)(.*)/$2$1/"], "alice@R", "licea"),
-        (["RULE:[1:$1]s/(.).*/$12/"], "alice@R", "a2"),  # there is no group 12
-        (["RULE:[1:$1]s/x*/-/g"], "ab@R", "-a-b-"),
-        (["RULE:[1:$1]s/a(x)?/$1/"], "ab@R", "b"),
-        (["RULE:[1:$1@$0]", "DEFAULT"], "alice@EXAMPLE.COM", None),  # not a simple name
-        (["RULE:[1:$1]s/.*//", "DEFAULT"], "alice@EXAMPLE.COM", None),
-        (["RULE:[0:$0]"], "alice@R", None),
-        ([], "alice@EXAMPLE.COM", None),
-        (["DEFAULT"], "alice", "alice"),
-    ],
-)
+RULES: list[tuple[list[str], str, str | None]] = [
+    (["DEFAULT"], "alice@EXAMPLE.COM", "alice"),
+    (["DEFAULT"], "kafka/host@EXAMPLE.COM", "kafka"),
+    (["DEFAULT"], "alice@OTHER", None),
+    (["RULE:[1:$1@$0](.*@OTHER)s/@.*//", "DEFAULT"], "alice@OTHER", "alice"),
+    (["RULE:[1:$1@$0](.*@OTHER)s/@.*//", "DEFAULT"], "alice@EXAMPLE.COM", "alice"),
+    (["RULE:[1:$1@$0](OTHER)s/@.*//"], "alice@OTHER", None),  # the whole base must match
+    (["RULE:[2:$1.$2]"], "alice/admin@R", "alice.admin"),
+    (["RULE:[2:$1.$2]"], "alice@R", None),
+    (["RULE:[1:$1]/L"], "Alice@R", "alice"),
+    (["RULE:[1:$1]/U"], "Alice@R", "ALICE"),
+    (["RULE:[1:$1]L"], "Alice@R", "alice"),
+    (["RULE:[1:$1]s/a/b/"], "banana@R", "bbnana"),
+    (["RULE:[1:$1]s/a/b/g"], "banana@R", "bbnbnb"),
+    (["RULE:[1:$1]s/a/B/g/L"], "banana@R", "bbnbnb"),
+    (["RULE:[1:$1]s/(.)(.*)/$2$1/"], "alice@R", "licea"),
+    (["RULE:[1:$1]s/(.).*/$12/"], "alice@R", "a2"),  # there is no group 12
+    (["RULE:[1:$1]s/x*/-/g"], "ab@R", "-a-b-"),
+    (["RULE:[1:$1]s/a(x)?/$1/"], "ab@R", "b"),
+    (["RULE:[1:$1@$0]", "DEFAULT"], "alice@EXAMPLE.COM", None),  # not a simple name
+    (["RULE:[1:$1]s/.*//", "DEFAULT"], "alice@EXAMPLE.COM", None),
+    (["RULE:[0:$0]"], "alice@R", None),
+    ([], "alice@EXAMPLE.COM", None),
+    (["DEFAULT"], "alice", "alice"),
+]
+
+
+@pytest.mark.parametrize(("rules", "name", "user"), RULES)
 def test_rules(rules: list[str], name: str, user: str | None) -> None:
     if user is None:
         with pytest.raises(NoUser):
@@ -117,22 +117,22 @@ def test_malformed_rules(rule: str) -> None:
         NameRules([rule])
 
 
+def generated(seed: int) -> tuple[list[str], str, str | None]:
+    """Return rules from literal parts, a name, and its user, which is computed without patterns."""
+    chance = random.Random(seed)
+
+    def word() -> str:
+        return "".join(chance.choices("aAbBcd-_", k=chance.randint(1, 4)))
+
+    parts, realm = [word() for _ in range(chance.randint(1, 2))], chance.choice(("R", "Q"))
+    made = [_rule(chance, word, parts, realm) for _ in range(chance.randint(1, 4))]
+    user = next((result for _, result in made if result is not None), None)
+    return [text for text, _ in made], f"{'/'.join(parts)}@{realm}", user
+
+
 def test_rules_with_generated_names() -> None:
-    """Rules from literal parts: their results can be computed without patterns."""
     for seed in seeds(DATA):
-        chance = random.Random(seed)
-        letters = "aAbBcd-_"
-
-        def word(least: int = 1, chance: random.Random = chance, letters: str = letters) -> str:
-            return "".join(chance.choices(letters, k=chance.randint(least, 4)))
-
-        parts, realm = [word() for _ in range(chance.randint(1, 2))], chance.choice(("R", "Q"))
-        name = f"{'/'.join(parts)}@{realm}"
-        rules, user = [], None
-        for _ in range(chance.randint(1, 4)):
-            text, result = _rule(chance, word, parts, realm)
-            rules.append(text)
-            user = result if user is None else user
+        rules, name, user = generated(seed)
         try:
             found = NameRules(rules).user_of(name, "R")
         except NoUser:

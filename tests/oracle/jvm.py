@@ -87,6 +87,20 @@ def tokens(commands: list[tuple[str, ...]]) -> list[str]:
     return run.stdout.splitlines()
 
 
+def kerberos_users(lines: list[tuple[str, ...]]) -> list[str]:
+    """Return the users of names of Kerberos in Apache Kafka (see Names.java).
+
+    Raises:
+        Missing: Java or Maven is not installed.
+    """
+    command = _command("Names.java", [kafka_jars()[0].parent / "*"])
+    text = "".join("\t".join(words) + "\n" for words in lines)
+    run = subprocess.run(
+        command, input=text, check=True, capture_output=True, text=True, timeout=120
+    )
+    return run.stdout.splitlines()
+
+
 def formats(lines: list[tuple[str, ...]]) -> list[str]:
     """Run Apache Kafka's StorageTool for each list of words. Return "ok" or the error of each.
 
