@@ -73,6 +73,8 @@ class Member:
             epoch = response.member_epoch
             assignment = response.assignment
             assigned = assignment is not None and bool(assignment.topic_partitions)
+            if not assigned:
+                time.sleep(0.05)
 
     def leave(self) -> None:
         """Leave the group."""

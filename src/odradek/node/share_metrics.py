@@ -65,7 +65,7 @@ def share_groups(node: BrokerSources) -> Iterator[Family]:
     yield Family(
         "odradek_share_partition_waiting_fetches", "gauge",
         "ShareFetch requests that wait for records of a share partition.",
-        [Sample(labels, each.waiting_count) for labels, each in found],
+        [Sample(labels, len(each.waiters)) for labels, each in found],
     )  # fmt: skip
     yield from _records(found)
 

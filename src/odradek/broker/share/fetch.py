@@ -26,7 +26,7 @@ from odradek.broker.cold_reads import ColdReads
 from odradek.broker.partition import Partition
 from odradek.broker.share.local import LocalSharePartition
 from odradek.broker.share.manager import SharePartitionManager
-from odradek.broker.share.records import fetched_batches, sliced
+from odradek.broker.share.records import Extent, fetched_batches, sliced
 from odradek.broker.share.times import READ_BYTES_MAX, ReadyRecords, read_ready, read_times
 from odradek.core.share.acquisition import Aborted, Acquired, FetchedBatch, Request
 from odradek.core.share.priority import levels
@@ -138,21 +138,11 @@ class ShareFetch:
 
     def _watch(self) -> None:
         for local in self._locals.values():
-            local.add_waiter(self)
-            local.partition.add_waiter(self)
+            local.waiters.add(self)
 
     def _unwatch(self) -> None:
         for local in self._locals.values():
-            local.remove_waiter(self)
-            local.partition.remove_waiter(self)
-
-    def on_committed(self, appended_bytes: int) -> None:
-        """See `Waiter`."""
-        self._wake(self)
-
-    def on_state_changed(self) -> None:
-        """See `ShareWaiter`."""
-        self._wake(self)
+            local.waiters.remove(self)
 
     def try_complete(self) -> None:
         """Complete the fetch if there is enough data."""
@@ -354,8 +344,12 @@ class ShareFetch:
             data = log.read(offset, bytes_max, limit, whole_first, committed, files)
             if data is None:
                 return _Read(local, offset, None, [], (), ErrorCode.NONE)
-            batches = fetched_batches(files, data.records)
             times = None
+            extent = None
+            if not local.reads_times:
+                new_from = max(offset, local.machine.end_offset + 1)
+                extent = Extent(new_from, self._limits.records_max)
+            batches = fetched_batches(files, data.records, extent)
             if local.reads_times and batches:
                 batches, times = read_times(files, data.records, batches, reads_all=local.has_ttl)
         except OffsetOutOfRange:  # the log ends before the offset

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from odradek.broker.partition import Partition
 from odradek.broker.share.dead_letters import NoLeader
 from odradek.broker.share.persister import Persister
+from odradek.broker.share.waiters import Waiters
 from odradek.core.share.acknowledgement import AcknowledgementBatch, Change
 from odradek.core.share.acquisition import Aborted, Acquired, FetchedBatch, Request
 from odradek.core.share.dead_letters import DeadLetters, joined
@@ -102,14 +103,6 @@ class Tasks:
             await asyncio.wait(tasks)
 
 
-class ShareWaiter(Protocol):
-    """A ShareFetch request that waits for available records."""
-
-    def on_state_changed(self) -> None:
-        """Note that records of a share partition may have become available."""
-        ...
-
-
 class FindStart(Protocol):
     """Finds the offset at which a new share partition begins."""
 
@@ -149,7 +142,9 @@ class LocalSharePartition:
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         tasks: Tasks,
+        wake: Callable[[Waiters], None],
     ) -> None:
+        """See `Waiters` for `wake`."""
         self.group_id = group_id
         self.partition = partition
         self.machine = SharePartition(partition.registration.leader_epoch, settings)
@@ -158,6 +153,9 @@ class LocalSharePartition:
         self._persister = persister
         self._settings = settings
         self._dead_letters = dead_letters
+        self._unstored: list[tuple[Change, asyncio.Future[ApiError | None]]] = []
+        """Changes to store, with the futures of their results."""
+        self._is_storing = False
         self._unwritten: list[DeadLetters] = []
         """Dead letters to write."""
         self._is_burying = False
@@ -166,7 +164,7 @@ class LocalSharePartition:
         self._clock = clock
         self._loop = loop
         self._tasks = tasks
-        self._waiters: dict[ShareWaiter, None] = {}
+        self.waiters = Waiters(partition, self._may_have_records, wake)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         """When the timer runs out."""
@@ -204,7 +202,7 @@ class LocalSharePartition:
             done(self)
             if self.machine.is_active:
                 self._bury(self.machine.unfinished_dead_letters())
-            self._notify()
+            self.waiters.notify_all()
 
         self._begin(run())
 
@@ -325,7 +323,7 @@ class LocalSharePartition:
         if self.machine.phase is not Phase.ACTIVE:
             return
         if self.machine.on_time(self._clock.now_ms()):
-            self._notify()
+            self.waiters.notify()
         self._set_due_timer()
 
     def _back_off(self, change: Change) -> None:
@@ -363,22 +361,37 @@ class LocalSharePartition:
         if not change.transitions:
             return None
         stored: asyncio.Future[ApiError | None] = self._loop.create_future()
-        batches = combined(change.batches)
-
-        async def run() -> None:
-            error = await self._write(batches)
-            if error is None:
-                self.machine.complete(change)
-                self._bury(change.dead_letters)
-            else:
-                self._bury(self.machine.undo(change))
-            self._back_off(change)
-            if not stored.done():
-                stored.set_result(error)
-            self._notify()
-
-        self._begin(run())
+        self._unstored.append((change, stored))
+        if not self._is_storing:
+            self._is_storing = True
+            self._begin(self._store_all())
         return stored
+
+    async def _store_all(self) -> None:
+        """Store changes until there are none. Changes that come during a write are stored together.
+
+        They concern different records: a record cannot be changed again before it is stored.
+        """
+        try:
+            while self._unstored:
+                unstored, self._unstored = self._unstored, []
+                batches = [batch for change, _ in unstored for batch in change.batches]
+                error = await self._write(combined(batches))
+                for change, stored in unstored:
+                    self._on_stored(change, error)
+                    if not stored.done():
+                        stored.set_result(error)
+                self.waiters.notify()
+        finally:
+            self._is_storing = False
+
+    def _on_stored(self, change: Change, error: ApiError | None) -> None:
+        if error is None:
+            self.machine.complete(change)
+            self._bury(change.dead_letters)
+        else:
+            self._bury(self.machine.undo(change))
+        self._back_off(change)
 
     async def _write(self, batches: Sequence[StateBatch]) -> ApiError | None:
         """Store state batches; return the error, if there is one."""
@@ -443,7 +456,7 @@ class LocalSharePartition:
             batches = change.batches
             self.expired_count += sum(b.last_offset - b.first_offset + 1 for b in batches)
             self._begin(self._store_expired(change))
-            self._notify()
+            self.waiters.notify()
 
     async def _store_expired(self, change: Change) -> None:
         """Store that locks have expired. If this fails, the records are released nevertheless."""
@@ -451,7 +464,7 @@ class LocalSharePartition:
         if error is not None:
             log.debug("released records of %s could not be stored: %s", self._name, error)
         if self.machine.advance():
-            self._notify()
+            self.waiters.notify()
         self._bury(change.dead_letters)
 
     # -- dead letters ---------------------------------------------------------------------------
@@ -475,7 +488,7 @@ class LocalSharePartition:
                 if error is not None:
                     log.info("archived records of %s could not be stored: %s", self._name, error)
                 if self.machine.advance():
-                    self._notify()
+                    self.waiters.notify()
         except NoLeader:
             log.info("the new leader of %s writes its dead letters", self._name)
         finally:
@@ -498,22 +511,11 @@ class LocalSharePartition:
         """Whether records are given up after some time."""
         return self._settings().ttl_ms >= 0
 
-    @property
-    def waiting_count(self) -> int:
-        """Number of requests that wait."""
-        return len(self._waiters)
-
-    def add_waiter(self, waiter: ShareWaiter) -> None:
-        """Notify `waiter` when records may have become available, until `remove_waiter`."""
-        self._waiters[waiter] = None
-
-    def remove_waiter(self, waiter: ShareWaiter) -> None:
-        """Undo `add_waiter`."""
-        self._waiters.pop(waiter, None)
-
-    def _notify(self) -> None:
-        for waiter in list(self._waiters):
-            waiter.on_state_changed()
+    def _may_have_records(self) -> bool:
+        if self.machine.has_ready:
+            return True
+        offset = self.machine.acquirable_from()
+        return offset is not None and offset < self.partition.log.high_watermark
 
     # -- work -----------------------------------------------------------------------------------
 
@@ -543,4 +545,4 @@ class LocalSharePartition:
         if self._due_timer is not None:
             self._due_timer.cancel()
             self._due_timer = None
-        self._notify()
+        self.waiters.notify_all()

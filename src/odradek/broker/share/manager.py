@@ -113,6 +113,7 @@ class SharePartitionManager:
             self._clock,
             self._loop,
             self._tasks,
+            self._replicas.wake,
         )
         self._groups.setdefault(group_id, {})[key] = local
         local.load(self._find_start, self._on_loaded, self._settling.get((group_id, key)))

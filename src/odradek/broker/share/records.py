@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.core.share.acquisition import FetchedBatch
 from odradek.env.file_range import FileRange
@@ -30,15 +30,30 @@ _HEADER: Final = Struct(">qi9xhi16xq")
 _MARKER_BYTES_MAX: Final = 1024
 
 
-def fetched_batches(files: FileSystem, records: FileRange) -> list[FetchedBatch]:
-    """Return the complete batches of the range. `files` is the file system to read with.
+class Extent(NamedTuple):
+    """How many batches a share partition needs: enough for `records_max` records that are new.
+
+    Records before `new_from` are in flight already.
+    """
+
+    new_from: int
+    records_max: int
+
+
+def fetched_batches(
+    files: FileSystem, records: FileRange, extent: Extent | None = None
+) -> list[FetchedBatch]:
+    """Return the complete batches of the range, or only as many of them as are needed.
+
+    `files` is the file system to read with.
 
     Raises:
         CorruptBatch: there is no batch where one must be.
         ReadWouldBlock: `files` would have to wait for the device.
         OSError: the device failed.
     """
-    found = []
+    found: list[FetchedBatch] = []
+    end_offset: int | None = None
     position, end = records.position, records.position + records.length
     data, start = b"", position
     while end - position > MAGIC_POSITION:
@@ -59,6 +74,11 @@ def fetched_batches(files: FileSystem, records: FileRange) -> list[FetchedBatch]
         else:
             found.append(_fetched(files, records.descriptor, data, inner, position))
         position += size
+        if extent is not None:
+            if end_offset is None:  # the log may have no records from `new_from` to the first batch
+                end_offset = max(extent.new_from, found[0].base_offset) + extent.records_max
+            if found[-1].last_offset >= end_offset:
+                break
     return found
 
 

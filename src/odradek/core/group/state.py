@@ -28,8 +28,8 @@ class GroupState:
     """The groups of one partition, and the dependencies of the state machine."""
 
     __slots__ = (
-        "_group_defaults", "clock", "config", "effects", "groups", "image", "journal", "note",
-        "random_bytes", "rebalances", "timers",
+        "_group_configs", "_group_defaults", "clock", "config", "effects", "groups", "image",
+        "journal", "note", "random_bytes", "rebalances", "timers",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +42,8 @@ class GroupState:
         self.config = config
         self._group_defaults: GroupConfig | None = None
         """The settings of groups without own settings, once they are needed."""
+        self._group_configs: dict[str, GroupConfig] = {}
+        """The settings of groups with own settings, once they are needed."""
         self.clock = clock
         self.random_bytes = random_bytes
         self.note = note
@@ -57,9 +59,12 @@ class GroupState:
         """Apply changed settings."""
         self.config = config
         self._group_defaults = None
+        self._group_configs.clear()
 
     def update_image(self, image: MetadataImage) -> None:
         """Set the newest metadata image."""
+        if image.configs is not self.image.configs:
+            self._group_configs.clear()
         self.image = image
 
     def group(self, group_id: str) -> Group:
@@ -77,7 +82,10 @@ class GroupState:
         """Return the settings of a group. The broker's settings are the defaults."""
         overrides = self.image.configs.of(ResourceType.GROUP, group_id)
         if overrides:
-            return self.config.group_config(overrides)
+            found = self._group_configs.get(group_id)
+            if found is None:
+                found = self._group_configs[group_id] = self.config.group_config(overrides)
+            return found
         if self._group_defaults is None:
             self._group_defaults = self.config.group_config({})
         return self._group_defaults
