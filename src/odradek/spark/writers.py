@@ -32,6 +32,7 @@ from odradek.spark import exchange, transactional
 from odradek.spark.markers import Marker
 from odradek.spark.options import WriteOptions
 from odradek.spark.producing import Sender
+from odradek.spark.reporting import explained
 from odradek.spark.resolution import connect, patiently
 from odradek.spark.topic_writer import Count, Destination, TopicWriter, write_encoded
 from odradek.spark.transactional import ForDriver, WriteConflictError, Written
@@ -94,11 +95,13 @@ class Writer:
                 raise NotBegunError(message.strip()) from error
         return self.__dict__
 
+    @explained()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Wait until a broker can be reached, and write the rows of one task.
 
         Raises:
             WriteConflictError: an earlier attempt of the task may have written rows.
+            ClusterError: no broker can be reached, or a broker returns an error.
         """
         options, producer = self._options, self._producer
         with connect(options.connection) as cluster:
@@ -145,11 +148,12 @@ class BatchWriter(Writer, DataSourceArrowWriter):
 
     streaming = False
 
+    @explained()
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit the transaction. Without a transaction, the rows are already in the topics.
 
         Raises:
-            WriteConflictError, ClientError: the rows cannot be committed, or it is unknown whether
+            WriteConflictError, ClusterError: the rows cannot be committed, or it is unknown whether
                 they are committed.
         """
         with _last_use(messages) as written:
@@ -173,11 +177,12 @@ class StreamWriter(Writer, DataSourceStreamArrowWriter):
 
     streaming = True
 
+    @explained()
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit the transaction. Without a transaction, the rows are already in the topics.
 
         Raises:
-            WriteConflictError, ClientError: the rows cannot be committed, or it is unknown whether
+            WriteConflictError, ClusterError: the rows cannot be committed, or it is unknown whether
                 they are committed. If the query starts again, its marker shows whether they are.
         """
         with _last_use(messages) as all_written:

@@ -209,9 +209,11 @@ def has_archive() -> bool:
     return any((CACHE / "odradek" / "classes").glob("*.jsa"))
 
 
-def make_archive(directory: Path, query: Query, guarantee: str) -> None:
+def make_archive(
+    directory: Path, query: Query, guarantee: str, fork_server: ForkServer | None
+) -> None:
     """Run a query in a session that writes the archive of classes when it ends."""
-    driver = Driver(directory, 0, LOCAL, guarantee, None, "--archive")
+    driver = Driver(directory, 0, LOCAL, guarantee, fork_server, "--archive")
     try:
         driver.wait_until_ready()
         driver.start(query)

@@ -324,7 +324,7 @@ class Runs:
             nothing = Plan(0, brokers.replicas, "tasks", ())
             first = Run(nothing, brokers, None, directory / "first", self._guarantee)
             first.produce()
-            make_archive(directory, first.query(), self._guarantee)
+            make_archive(directory, first.query(), self._guarantee, self._fork_server)
         master = LOCAL if self._cluster is None else self._cluster.master
         return Drivers(directory, master, self._guarantee, self._fork_server)
 
