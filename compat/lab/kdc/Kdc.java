@@ -19,7 +19,7 @@ final class Kdc {
         kdc.setKdcRealm(words[2]);
         kdc.setAllowUdp(false);
         kdc.setKdcTcpPort(Integer.parseInt(words[1]));
-        kdc.getKdcConfig().setLong(KdcConfigKey.MAXIMUM_TICKET_LIFETIME, Long.parseLong(words[3]) * 1000);
+        kdc.getKdcConfig().setLong(KdcConfigKey.MAXIMUM_TICKET_LIFETIME, Long.parseLong(words[3]));
         kdc.init();
         kdc.start();
         for (String name : List.of(words).subList(4, words.length)) {
