@@ -92,6 +92,22 @@ def lock_ends(stage: Stage) -> None:
     group.leave("one")
 
 
+@scenario("share group lock is not renewed")
+def lock_is_not_renewed(stage: Stage) -> None:
+    """A record that is not acknowledged in time goes to another member, with the next count."""
+    group = _Group(stage, stage.topic(), share_record_lock_duration_ms="3000")
+    group.join("one", EXPLICIT)
+    stage.driver.produce(group.topic, _values(2))
+    group.poll("one", 2)
+    group.acknowledge("one", {0: "ACCEPT"})
+    group.join("two", EXPLICIT)
+    again = [(offset, count > 1) for offset, count in _deliveries(group.poll("two", 1))]
+    equal(again, [(1, True)], "the record of the ended lock")
+    group.acknowledge("two", {1: "ACCEPT"})
+    group.leave("two")
+    group.leave("one")
+
+
 @scenario("share group member dies")
 def member_dies(stage: Stage) -> None:
     """The records of a member that is killed go to another member, before their locks end."""

@@ -14,6 +14,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from compat.drivers.python.confluent_login import login
+from compat.drivers.python.confluent_share import ShareVerbs
 from compat.drivers.python.lines import (
     Command,
     UnsupportedVerb,
@@ -40,12 +41,11 @@ def _given() -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-class Driver:
+class Driver(ShareVerbs):
     """The verbs of compat/drivers/README.md."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.connection = {**_given(), "bootstrap.servers": bootstrap}
-        self.admin = admin.AdminClient(self.connection)
+        super().__init__({**_given(), "bootstrap.servers": bootstrap})
         self.members: dict[str, Consumer] = {}
         self.transactional: list[Producer] = []
 

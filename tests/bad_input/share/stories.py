@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.bad_input.coordinators.fields import NOBODY_UUID, Values
-from tests.bad_input.coordinators.requests import Actor, Broker, Outcome
+from tests.bad_input.coordinators.requests import TOPIC, Actor, Broker, Outcome
 from tests.bad_input.share.requests import RECORDS, ShareActor
 
 GROUP_RESOURCE = 32
@@ -301,6 +301,26 @@ def unknown_group(story: Story) -> None:
     story.case("offsets deleted twice", one, "DeleteShareGroupOffsets", 0)
 
 
+def offsets_altered(story: Story) -> None:
+    """Topics and partitions that are listed twice, and offsets that the log does not have."""
+    one = story.member("one")
+    every = [{"group_id": one.name, "topics": None}]
+
+    def alter(case: str, *changes: tuple[int, int]) -> None:
+        topics = [
+            {"topic_name": TOPIC, "partitions": [{"partition_index": index, "start_offset": to}]}
+            for index, to in changes
+        ]
+        story.case(case, one, "AlterShareGroupOffsets", 0, topics=topics)
+        story.case(f"after {case}", one, "DescribeShareGroupOffsets", 1, groups=every)
+
+    alter("both partitions of a topic that is listed twice", (0, 2), (1, 1))
+    alter("a partition twice", (0, 3), (0, 4))
+    alter("no offset", (0, -1))
+    alter("an offset beyond the end", (0, 100))
+    alter("one partition that does not exist", (0, 1), (9, 1))
+
+
 def members(story: Story) -> None:
     """Epochs and ids of members in heartbeats."""
     one = story.member("one")
@@ -381,6 +401,7 @@ STORIES: tuple[Callable[[Story], None], ...] = (
     classic_group,
     consumer_group,
     unknown_group,
+    offsets_altered,
     members,
     a_full_group,
     epochs_of_state,

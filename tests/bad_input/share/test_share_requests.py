@@ -40,9 +40,7 @@ REQUESTS = (
     ("ReadShareGroupStateSummary", 1, "write_state"),
     ("DescribeShareGroupOffsets", 1, "set_offsets"),
     ("AlterShareGroupOffsets", 0, "set_offsets"),
-    ("AlterShareGroupOffsets", 0, "join_share"),
     ("DeleteShareGroupOffsets", 0, "set_offsets"),
-    ("DeleteShareGroupOffsets", 0, "join_share"),
 )
 """API, version, and the method of `ShareActor` that prepares the group."""
 UNSTABLE = {"DescribeShareGroupOffsets 1 after set_offsets: groups = many"}
