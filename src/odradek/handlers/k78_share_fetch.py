@@ -65,8 +65,6 @@ def handle(
     key = check_request(broker, context, request.group_id, request.member_id)
     if request.is_renew_ack:
         _check_renewal(request)
-    if request.share_acquire_mode not in {BATCH_OPTIMIZED, RECORD_LIMIT}:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka
     return _handle(broker, context, request, key)
 
 
@@ -81,6 +79,9 @@ async def _handle(
             # Without this delay the member would repeat the request immediately.
             await asyncio.sleep(max(0, request.max_wait_ms) / 1000)
         raise
+    if request.share_acquire_mode not in {BATCH_OPTIMIZED, RECORD_LIMIT}:
+        # As in Kafka: the session has advanced, and nothing is acknowledged.
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     is_final = request.share_session_epoch == FINAL_EPOCH
     wanted = [] if is_final else _rotated(list(session.partitions), request.share_session_epoch)
     errors = PartitionErrors(broker, context, [*wanted, *acknowledgements])
