@@ -48,7 +48,7 @@ def require_library() -> None:
 
 
 class Kdc:
-    """A running KDC, with a file of keys for each principal."""
+    """A running KDC. Its directory has the key tables and ticket caches that `kdc/Kdc.java` lists."""
 
     def __init__(self, directory: Path, principals: Sequence[str]) -> None:
         """Start it.

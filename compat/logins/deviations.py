@@ -52,9 +52,10 @@ _REFUSED = (
 DEVIATIONS: Mapping[tuple[str, str, str], tuple[str, ...]] = {
     **_alerts(),
     (*_KERBEROS, "java"): (f"SaslAuthenticationException: {_REFUSED}",),
+    (*_KERBEROS, "franz-go"): (f"SASL_AUTHENTICATION_FAILED: SASL Authentication failed.: {_REFUSED}",),
     (*_KERBEROS, "aiokafka"): (
         "KafkaConnectionError: KafkaConnectionError: Unable to bootstrap from "
-        "[('HOST:PORT, <AddressFamily.AF_INET: 2>)]",
+        "[('HOST:PORT, <AddressFamily.AF_UNSPEC: 0>)]",
         f'Unable connect to "HOST:PORT": [Error 58] SaslAuthenticationFailed: {_REFUSED}',
     ),
 }

@@ -12,6 +12,8 @@ from compat.logins.table import CLIENTS, RIGHT, ROWS, Row
 
 DOCUMENT = ROOT / "docs" / "login-errors.md"
 TITLES = {"java": "Java", "librdkafka": "librdkafka"}
+_MEANINGLESS = "Asn1Exception: "
+"""Java names it as the last cause of each error of the KDC."""
 _HEAD = """\
 # Errors of logins
 
@@ -27,7 +29,7 @@ are skipped without it ([Kerberos](kerberos.md)).
 ## Protocols and mechanisms
 
 Each number is the number of wrong credentials that were tried besides the right ones; `-` means that the client does
-not have the mechanism here: librdkafka's wheels are built without GSSAPI, and franz-go was not tried with it.
+not have the mechanism here.
 """
 _NOTES = """
 aiokafka logs the second message, and does not show errors of OAUTHBEARER. franz-go does not show the reason for which
@@ -37,11 +39,13 @@ a token is refused. The broker's log has the reason (`failed authentication`), n
 def text() -> str:
     """Return the document."""
     parts = [_HEAD.format(apache=ApacheKafka.name), *_summary(), _NOTES]
+    names = [row.name for row in ROWS]
     for row in ROWS:
-        if row.listener == "SASL_SSL":
+        if row.name.startswith("SASL_SSL"):
             continue  # the errors are those of SASL_PLAINTEXT
-        both = "SASL_PLAINTEXT" if row.needs_kerberos else "SASL_PLAINTEXT and SASL_SSL"
-        name = row.name.replace("SASL_PLAINTEXT", both)
+        name = row.name
+        if name.replace("SASL_PLAINTEXT", "SASL_SSL") in names:
+            name = name.replace("SASL_PLAINTEXT", "SASL_PLAINTEXT and SASL_SSL")
         parts += [f"\n## {name}", *_errors(row)]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -67,7 +71,8 @@ def _errors(row: Row) -> Iterable[str]:
         if case == RIGHT:
             continue
         yield f"\n{case}:\n"
-        for client, messages in by_client.items():
+        for client, said_by_client in by_client.items():
+            messages = [each for each in said_by_client if not each.startswith(_MEANINGLESS)]
             shown = messages[:1] if len(messages) == 1 else [messages[0], messages[-1]]
             yield f"- {TITLES.get(client, client)}: " + " … ".join(f"`{each}`" for each in shown)
 

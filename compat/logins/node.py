@@ -27,7 +27,7 @@ from compat.logins.table import (
     Arguments,
     DelegationToken,
     File,
-    KeyTable,
+    KerberosFile,
     Row,
     Value,
 )
@@ -50,8 +50,10 @@ KERBEROS = {
     "KERBEROS": "SASL_PLAINTEXT",
     "KERBEROS_STALE": "SASL_PLAINTEXT",
     "KERBEROS_RULES": "SASL_PLAINTEXT",
+    "KERBEROS_SSL": "SASL_SSL",
 }
-"""The listeners with GSSAPI, where the Kerberos library is installed."""
+"""The listeners with GSSAPI, where the Kerberos library is installed. Their addresses have the host of the
+service, because not every client replaces 127.0.0.1 by the name of the host."""
 ELSEWHERE = "kafka/elsewhere"
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 BRIEF_LIFETIME = "1s"
@@ -70,7 +72,7 @@ class LoginNode:
         self._kdc, self._no_kerberos = _start_kdc(directory / "kdc")
         protocols = {**PROTOCOLS, **({} if self._kdc is None else KERBEROS)}
         self.ports = {name: free_port() for name in protocols}
-        listeners = [f"{name}://{HOST}:{port}" for name, port in self.ports.items()]
+        listeners = [f"{name}://{_host(name)}:{port}" for name, port in self.ports.items()]
         brief = BriefApacheKafka if kind is ApacheKafka else OdradekNode
         settings = _settings(directory, protocols)
         if self._kdc is not None:
@@ -117,7 +119,10 @@ class LoginNode:
 
     def arguments(self, listener: str, arguments: Arguments) -> dict[str, Any]:
         """Return the arguments of a login in the form that drivers take."""
-        made: dict[str, Any] = {"bootstrap": f"{HOST}:{self.ports[listener]}", "topic": TOPIC}
+        made: dict[str, Any] = {
+            "bootstrap": f"{_host(listener)}:{self.ports[listener]}",
+            "topic": TOPIC,
+        }
         for name, value in arguments.items():
             made |= self._made(name, value)
         return made
@@ -135,10 +140,10 @@ class LoginNode:
             case DelegationToken():
                 user, password = self._delegation_token(value.kind)
                 return {"user": user, "password": password}
-            case KeyTable():
+            case KerberosFile():
                 assert self._kdc is not None, "require() was called"
                 configuration = str(self._kdc.configuration)
-                return {name: str(self._kdc.keys(value.principal)), "krb5": configuration}
+                return {name: str(self._kdc.directory / value.name), "krb5": configuration}
             case _:
                 return {name: value}
 
@@ -181,6 +186,10 @@ class LoginNode:
             raise BrokerFailed(f"odradek token create: {done.stderr.strip()}")
         made = json.loads(done.stdout)
         return made["id"], made["hmac"]
+
+
+def _host(listener: str) -> str:
+    return SERVICE.partition("/")[2] if listener in KERBEROS else HOST
 
 
 def _make_certificates(directory: Path) -> None:

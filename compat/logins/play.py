@@ -27,6 +27,7 @@ _UNSTABLE = (
     (r": current time \S+ is after \S+", ""),
     (r"NotAfter: .* \d{4}$", "NotAfter: TIME"),
     (r"\(_ssl\.c:\d+\)", "(_ssl.c)"),
+    (r"/\S*/kdc/", "DIRECTORY/"),
 )
 """Parts of messages that differ from login to login, or from machine to machine."""
 _VARIANTS = (
@@ -120,4 +121,4 @@ def stable(text: str) -> str:
     """Replace the parts of a message that differ from login to login."""
     for pattern, replacement in (*_UNSTABLE, *_VARIANTS):
         text = re.sub(pattern, replacement, text)
-    return text
+    return text.strip()

@@ -44,13 +44,13 @@ class DelegationToken:
 
 
 @dataclass(frozen=True)
-class KeyTable:
-    """The file with the keys of a principal of Kerberos, of `node.LoginNode`."""
+class KerberosFile:
+    """The name of a file of the KDC: a key table or a cache of tickets (`compat.lab.kerberos`)."""
 
-    principal: str
+    name: str
 
 
-Value = str | bool | None | File | AccessToken | DelegationToken | KeyTable
+Value = str | bool | None | File | AccessToken | DelegationToken | KerberosFile
 Arguments = Mapping[str, Value]
 
 
@@ -153,26 +153,57 @@ def _sasl_rows(protocol: str, listener: str, tls: Arguments) -> tuple[Row, ...]:
     )
 
 
-_KERBEROS = Row(
-    "SASL_PLAINTEXT, GSSAPI",
-    "KERBEROS",
-    {
-        "protocol": "SASL_PLAINTEXT",
-        "mechanism": "GSSAPI",
-        "service": "kafka",
-        "principal": USER,
-        "keys": KeyTable(USER),
-    },
-    (
-        Case("service of another name", {"service": "http"}, silent=("java",)),
-        Case("the broker has the keys of another service", listener="KERBEROS_STALE"),
-        Case(
-            "no rule applies to the name",
-            listener="KERBEROS_RULES",
-            silent=("java", "aiokafka"),
+_KERBEROS: Arguments = {
+    "protocol": "SASL_PLAINTEXT",
+    "mechanism": "GSSAPI",
+    "service": "kafka",
+    "principal": USER,
+}
+_KEYS: Arguments = {"keys": KerberosFile(f"{USER}.keytab")}
+_OLD_KEYS = Case("keys that were replaced", {"keys": KerberosFile(f"{USER}.old.keytab")})
+_KERBEROS_ROWS = (
+    Row(
+        "SASL_PLAINTEXT, GSSAPI",
+        "KERBEROS",
+        {**_KERBEROS, **_KEYS},
+        (
+            _OLD_KEYS,
+            Case(
+                "user that the KDC does not have",
+                {"principal": "nobody", "keys": KerberosFile("nobody.keytab")},
+            ),
+            Case("service of another name", {"service": "http"}, silent=("java",)),
+            Case("the broker has the keys of another service", listener="KERBEROS_STALE"),
+            Case(
+                "no rule applies to the name",
+                listener="KERBEROS_RULES",
+                silent=("java", "aiokafka"),
+            ),
+            Case(
+                "no credentials",
+                {"protocol": "PLAINTEXT", "mechanism": None, "keys": None},
+                silent=("java", "librdkafka"),
+            ),
         ),
+        needs_kerberos=True,
     ),
-    needs_kerberos=True,
+    Row(
+        "SASL_PLAINTEXT, GSSAPI, ticket cache",
+        "KERBEROS",
+        {**_KERBEROS, "tickets": KerberosFile(f"{USER}.tickets")},
+        (
+            Case("expired ticket", {"tickets": KerberosFile(f"{USER}.expired.tickets")}),
+            Case("no ticket", {"tickets": KerberosFile("missing.tickets")}),
+        ),
+        needs_kerberos=True,
+    ),
+    Row(
+        "SASL_SSL, GSSAPI",
+        "KERBEROS_SSL",
+        {**_KERBEROS, **_KEYS, "protocol": "SASL_SSL", **_AUTHORITY},
+        (_OLD_KEYS,),
+        needs_kerberos=True,
+    ),
 )
 
 ROWS = (
@@ -237,5 +268,5 @@ ROWS = (
         ),
     ),
     *_sasl_rows("SASL_SSL", "SASL_SSL", _AUTHORITY),
-    _KERBEROS,
+    *_KERBEROS_ROWS,
 )

@@ -7,7 +7,7 @@ from compat.logins.play import expected, stable
 from compat.logins.table import CLIENTS, RIGHT, ROWS
 
 WITHOUT_DELEGATION_TOKENS = {"librdkafka", "aiokafka"}
-WITHOUT_KERBEROS = {"librdkafka", "franz-go"}
+WITHOUT_KERBEROS = {"librdkafka"}
 
 
 @pytest.mark.parametrize("broker", ["Odradek", "Apache Kafka 4.3.0"])

@@ -162,6 +162,19 @@ def test_a_session_is_authenticated_again(kdc, broker, monkeypatch):
     connection.close()
 
 
+def wrong_module(kdc, kind):
+    """A login module with the keys of somebody else, with old keys, or without a valid ticket."""
+    module = kdc.login_module("alice")
+    keys = {"WRONG": "eve.keytab", "OLD": "alice.old.keytab"}
+    if kind in keys:
+        return module.replace("alice.keytab", keys[kind])
+    tickets = {"EXPIRED": "alice.expired.tickets", "MISSING": "missing.tickets"}
+    return (
+        f"{module.partition(' required')[0]} required useTicketCache=true "
+        f'ticketCache="FILE:{kdc.directory / tickets[kind]}";'
+    )
+
+
 @pytest.mark.parametrize(
     ("listener", "changes", "problem"),
     [
@@ -169,12 +182,14 @@ def test_a_session_is_authenticated_again(kdc, broker, monkeypatch):
         ("STALE", {}, REFUSED),
         ("DEFAULTS", {"sasl.kerberos.service.name": "http"}, "Kerberos: .*not found"),
         ("DEFAULTS", {"sasl.jaas.config": "WRONG"}, "Kerberos: "),
+        ("DEFAULTS", {"sasl.jaas.config": "OLD"}, "Kerberos: "),
+        ("DEFAULTS", {"sasl.jaas.config": "EXPIRED"}, "Kerberos: .*expired"),
+        ("DEFAULTS", {"sasl.jaas.config": "MISSING"}, "Kerberos: "),
     ],
 )
 def test_refused_logins(kdc, broker, listener, changes, problem, caplog):
-    if "sasl.jaas.config" in changes:  # the keys of somebody else
-        module = kdc.login_module("alice").replace("alice.keytab", "eve.keytab")
-        changes = {"sasl.jaas.config": module}
+    if "sasl.jaas.config" in changes:
+        changes = {"sasl.jaas.config": wrong_module(kdc, changes["sasl.jaas.config"])}
     with pytest.raises(SecurityError, match=problem):
         connect(broker, listener, security(kdc, "alice", **changes))
 

@@ -9,7 +9,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/config"
+	kerberoscredentials "github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/kerberos"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -26,13 +31,15 @@ type credentials struct {
 	Password          string `json:"password"`
 	IsDelegationToken bool   `json:"is_delegation_token"`
 	Token             string `json:"token"`
+	Principal         string `json:"principal"`
+	Keys              string `json:"keys"`
+	Tickets           string `json:"tickets"`
+	Krb5              string `json:"krb5"`
+	Service           string `json:"service"`
 }
 
 // login writes and reads a record with the given credentials, and tells the client's errors.
 func (d *driver) login(ctx context.Context, c command) (any, error) {
-	if c.Mechanism == "GSSAPI" {
-		return nil, fmt.Errorf("%w: the driver has no Kerberos library", errUnsupported)
-	}
 	said := []string{}
 	if err := writeAndRead(ctx, c); err != nil {
 		said = append(said, err.Error())
@@ -93,12 +100,40 @@ func (c *credentials) options() ([]kgo.Opt, error) {
 		options = append(options, kgo.SASL(c.scram().AsSha512Mechanism()))
 	case "OAUTHBEARER":
 		options = append(options, kgo.SASL(oauth.Auth{Token: c.Token}.AsMechanism()))
+	case "GSSAPI":
+		client, err := c.kerberos()
+		if err != nil {
+			return nil, err
+		}
+		auth := kerberos.Auth{Client: client, Service: c.Service}
+		options = append(options, kgo.SASL(auth.AsMechanismWithClose()))
 	}
 	return options, nil
 }
 
 func (c *credentials) scram() scram.Auth {
 	return scram.Auth{User: c.User, Pass: c.Password, IsToken: c.IsDelegationToken}
+}
+
+// kerberos returns a client of Kerberos with the keys or the tickets of the principal.
+func (c *credentials) kerberos() (*client.Client, error) {
+	settings, err := config.Load(c.Krb5)
+	if err != nil {
+		return nil, err
+	}
+	if c.Keys == "" {
+		tickets, err := kerberoscredentials.LoadCCache(c.Tickets)
+		if err != nil {
+			return nil, err
+		}
+		return client.NewFromCCache(tickets, settings)
+	}
+	keys, err := keytab.Load(c.Keys)
+	if err != nil {
+		return nil, err
+	}
+	realm := settings.LibDefaults.DefaultRealm
+	return client.NewWithKeytab(c.Principal, realm, keys, settings), nil
 }
 
 func (c *credentials) tls() (*tls.Config, error) {

@@ -120,10 +120,12 @@ final class Login {
             return SECURITY + "oauthbearer.OAuthBearerLoginModule required token=\""
                 + command.get("token").asText() + "\";";
         }
-        if (command.hasNonNull("keys")) {
-            return "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
-                + " refreshKrb5Config=true keyTab=\"" + command.get("keys").asText()
-                + "\" principal=\"" + command.get("principal").asText() + "\";";
+        if (command.hasNonNull("krb5")) {
+            String origin = command.hasNonNull("keys")
+                ? " useKeyTab=true storeKey=true keyTab=\"" + command.get("keys").asText()
+                : " useTicketCache=true doNotPrompt=true ticketCache=\"" + command.get("tickets").asText();
+            return "com.sun.security.auth.module.Krb5LoginModule required refreshKrb5Config=true"
+                + origin + "\" principal=\"" + command.get("principal").asText() + "\";";
         }
         String module = command.get("mechanism").asText().equals("PLAIN")
             ? "plain.PlainLoginModule" : "scram.ScramLoginModule";

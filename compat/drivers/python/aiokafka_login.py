@@ -38,7 +38,7 @@ async def login(command: Command) -> Command:
     """Write and read a record with the given credentials, and tell the client's errors."""
     if command.get("is_delegation_token"):
         raise UnsupportedVerb("aiokafka does not log in with delegation tokens")
-    if command.get("keys"):
+    if command.get("krb5"):
         _use_tickets(command)
     heard = _Heard()
     logger = logging.getLogger("aiokafka")
@@ -92,7 +92,7 @@ def _settings(command: Command) -> dict[str, Any]:
         settings["sasl_mechanism"] = command["mechanism"]
     if command.get("token"):
         settings["sasl_oauth_token_provider"] = _GivenToken(command["token"])
-    elif command.get("keys"):
+    elif command.get("krb5"):
         settings["sasl_kerberos_service_name"] = command["service"]
     elif command.get("mechanism"):
         settings["sasl_plain_username"] = command["user"]
@@ -110,7 +110,8 @@ def _kerberos_errors() -> tuple[type[Exception], ...]:
 
 
 def _use_tickets(command: Command) -> None:
-    """Let the Kerberos library, which aiokafka calls, get tickets with the keys of the principal."""
+    """Let the Kerberos library, which aiokafka calls, find the tickets or the keys of the principal."""
     os.environ["KRB5_CONFIG"] = command["krb5"]
-    os.environ["KRB5_CLIENT_KTNAME"] = command["keys"]
-    os.environ["KRB5CCNAME"] = f"MEMORY:{command['keys']}"
+    keys, tickets = command.get("keys"), command.get("tickets")
+    os.environ["KRB5_CLIENT_KTNAME"] = keys or os.devnull
+    os.environ["KRB5CCNAME"] = f"MEMORY:{keys}" if keys else f"FILE:{tickets}"

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from compat.drivers.python.lines import Command, UnsupportedVerb
 
 TOKEN_SECONDS = 300
+NO_PROVIDER = "No provider for SASL mechanism GSSAPI"
+"""The error of librdkafka if it was built without GSSAPI, as in the wheels of confluent-kafka."""
 
 
 def login(command: Command) -> Command:
     """Write and read a record with the given credentials, and tell the client's errors."""
     if command.get("is_delegation_token"):
         raise UnsupportedVerb("librdkafka does not log in with delegation tokens")
-    if command.get("keys"):
-        raise UnsupportedVerb("librdkafka's wheels do not have GSSAPI")
     errors: list[str] = []
 
     def failed(error: KafkaError) -> None:
@@ -35,7 +37,7 @@ def login(command: Command) -> Command:
 
     settings = _settings(command)
     settings["error_cb"] = failed
-    producer = Producer({**settings, "message.timeout.ms": command["timeout_ms"], "linger.ms": 0})
+    producer = _producer({**settings, "message.timeout.ms": command["timeout_ms"], "linger.ms": 0})
     producer.produce(command["topic"], command["value"].encode(), partition=0, on_delivery=report)
     while not errors and not delivered:
         producer.poll(0.05)
@@ -43,6 +45,16 @@ def login(command: Command) -> Command:
     if not errors:
         _read(command, settings, delivered[0], errors)
     return {"said": errors[:1]}
+
+
+def _producer(settings: Command) -> Producer:
+    try:
+        return Producer(settings)
+    except KafkaException as error:
+        said = error.args[0].str()
+        if NO_PROVIDER in said:
+            raise UnsupportedVerb(said.partition(": ")[2]) from error
+        raise
 
 
 def _read(command: Command, settings: Command, offset: int, errors: list[str]) -> None:
@@ -76,7 +88,24 @@ def _settings(command: Command) -> dict[str, Any]:
         settings["sasl.mechanism"] = command["mechanism"]
     if command.get("token"):
         settings["oauth_cb"] = lambda config: (command["token"], time.time() + TOKEN_SECONDS)
+    elif command.get("krb5"):
+        settings |= _kerberos(command)
     elif command.get("mechanism"):
         settings["sasl.username"] = command["user"]
         settings["sasl.password"] = command["password"]
     return settings
+
+
+def _kerberos(command: Command) -> dict[str, Any]:
+    """Return the settings of GSSAPI. librdkafka gets tickets with the program kinit, in its own thread."""
+    os.environ["KRB5_CONFIG"] = command["krb5"]
+    settings = {"sasl.kerberos.service.name": command["service"]}
+    if command.get("tickets"):
+        os.environ["KRB5CCNAME"] = f"FILE:{command['tickets']}"
+        return {**settings, "sasl.kerberos.kinit.cmd": "true"}
+    keys = Path(command["keys"])
+    tickets = keys.with_suffix(".librdkafka")
+    tickets.unlink(missing_ok=True)
+    os.environ["KRB5CCNAME"] = f"FILE:{tickets}"
+    settings["sasl.kerberos.keytab"] = str(keys)
+    return {**settings, "sasl.kerberos.principal": command["principal"]}
