@@ -52,7 +52,13 @@ _REFUSED = (
 DEVIATIONS: Mapping[tuple[str, str, str], tuple[str, ...]] = {
     **_alerts(),
     (*_KERBEROS, "java"): (f"SaslAuthenticationException: {_REFUSED}",),
-    (*_KERBEROS, "franz-go"): (f"SASL_AUTHENTICATION_FAILED: SASL Authentication failed.: {_REFUSED}",),
+    (*_KERBEROS, "librdkafka"): (
+        "_AUTHENTICATION: sasl_plaintext://HOST:PORT/bootstrap: SASL authentication error: "
+        f"{_REFUSED} (after N ms in state AUTH_REQ)",
+    ),
+    (*_KERBEROS, "franz-go"): (
+        f"SASL_AUTHENTICATION_FAILED: SASL Authentication failed.: {_REFUSED}",
+    ),
     (*_KERBEROS, "aiokafka"): (
         "KafkaConnectionError: KafkaConnectionError: Unable to bootstrap from "
         "[('HOST:PORT, <AddressFamily.AF_UNSPEC: 0>)]",

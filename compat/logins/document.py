@@ -29,7 +29,8 @@ are skipped without it ([Kerberos](kerberos.md)).
 ## Protocols and mechanisms
 
 Each number is the number of wrong credentials that were tried besides the right ones; `-` means that the client does
-not have the mechanism here.
+not have the mechanism. librdkafka has GSSAPI if it is built with libsasl2. The wheels of confluent-kafka are not, and
+then these logins are skipped; what is shown here was said by librdkafka 2.12.1 with libsasl2 ([Kerberos](kerberos.md)).
 """
 _NOTES = """
 aiokafka logs the second message, and does not show errors of OAUTHBEARER. franz-go does not show the reason for which

@@ -177,7 +177,7 @@ _KERBEROS_ROWS = (
             Case(
                 "no rule applies to the name",
                 listener="KERBEROS_RULES",
-                silent=("java", "aiokafka"),
+                silent=("java", "librdkafka", "aiokafka"),
             ),
             Case(
                 "no credentials",
