@@ -22,6 +22,7 @@ from odradek.network.client_machine import (
 from odradek.network.connection import Connection
 from odradek.network.listeners import bind
 from odradek.network.server import Limits, Server
+from odradek.network.sessions import Session
 
 TIMEOUT_MS = 15_000
 
@@ -51,8 +52,8 @@ class Node:
 
 
 @asynccontextmanager
-async def connected(**options) -> AsyncIterator[tuple[Node, NodeClient, Server]]:
-    network = SocketNetwork()
+async def connected(network=None, **options) -> AsyncIterator[tuple[Node, NodeClient, Server]]:
+    network = network or SocketNetwork()
     endpoint = bind(network, "TEST", "127.0.0.1", 0)
     node = Node()
     server = Server(node, Limits(), [endpoint])
@@ -205,5 +206,79 @@ def test_a_host_name_that_is_none_fails_requests_as_other_names_do():
             with pytest.raises(NotConnected):
                 await client.call(Node.ECHO, 1, [b"x"], TIMEOUT_MS)
         client.close()
+
+    run(scenario())
+
+
+# -- sessions that expire ---------------------------------------------------------------------
+
+SASL = 36  # SaslAuthenticate
+
+
+class Sessions(SocketNetwork):
+    """Its sessions must be renewed at once; the token of each is the number of the session."""
+
+    def __init__(self, token_key=SASL) -> None:
+        super().__init__()
+        self.tokens = 0
+        self._token_key = token_key
+
+    async def connect_session(self, host, port, timeout_ms, options):
+        return await self.connect(host, port, timeout_ms, options), Session(0, self.renew)
+
+    async def renew(self, ask):
+        self.tokens += 1
+        token = b"token %d" % self.tokens
+        answer = await ask((self._token_key, 2, [token[:3], token[3:]]))
+        if answer != token:
+            raise ConnectionError("refused")
+        return Session(0, self.renew) if self.tokens < 3 else None
+
+
+def test_a_session_is_renewed_between_requests():
+    async def scenario():
+        async with connected(Sessions()) as (node, client, server):
+            for index in range(5):
+                assert await client.call(0, 1, [b"%d" % index], TIMEOUT_MS) == b"%d" % index
+            assert server.connections_accepted == 1
+            assert [each[2] for each in node.requests] == [
+                b"0", b"token 1", b"1", b"token 2", b"2", b"token 3", b"3", b"4",
+            ]  # fmt: skip
+
+    run(scenario())
+
+
+def test_requests_in_flight_get_their_responses_before_the_renewal():
+    async def scenario():
+        async with connected(Sessions()) as (node, client, _):
+            await client.call(0, 1, [b"first"], TIMEOUT_MS)
+            calls = [client.call(0, 1, [b"%d" % each], TIMEOUT_MS) for each in range(6)]
+            assert await asyncio.gather(*calls) == [b"%d" % each for each in range(6)]
+            assert [each[2] for each in node.requests][:3] == [b"first", b"token 1", b"0"]
+
+    run(scenario())
+
+
+def test_a_connection_that_ends_during_the_renewal_is_replaced():
+    async def scenario():
+        async with connected(Sessions(token_key=Node.CLOSE)) as (node, client, server):
+            for index in range(2):
+                assert await client.call(0, 1, [b"%d" % index], TIMEOUT_MS) == b"%d" % index
+            assert server.connections_accepted == 2
+            assert [each[2] for each in node.requests] == [b"0", b"token 1", b"1"]
+
+    run(scenario())
+
+
+def test_a_client_is_closed_during_the_renewal():
+    async def scenario():
+        async with connected(Sessions(token_key=Node.SILENT)) as (node, client, _):
+            await client.call(0, 1, [b"x"], TIMEOUT_MS)
+            call = client.call(0, 1, [b"y"], TIMEOUT_MS)
+            while len(node.requests) < 2:
+                await asyncio.sleep(0.001)
+            client.close()
+            with pytest.raises(ClientClosed):
+                await call
 
     run(scenario())

@@ -13,6 +13,7 @@ from odradek.network.client_machine import (
     Disconnect,
     Fail,
     NotConnected,
+    Renew,
     Request,
     RequestTimedOut,
     Send,
@@ -39,7 +40,7 @@ def test_a_request_makes_the_connection_and_leaves_when_it_is_open():
     client, first = machine(), request()
     assert client.submit(0, first) == [Connect(10_000)]
     assert client.next_deadline_ms() == 30_000
-    assert client.opened(5) == [Send(first, 1)]
+    assert client.opened() == [Send(first, 1)]
     assert client.responded(1) is first
     assert client.tick(6) == []
     assert client.next_deadline_ms() is None
@@ -50,7 +51,7 @@ def test_requests_leave_in_order_and_only_so_many_at_a_time():
     requests = [request() for _ in range(4)]
     for each in requests:
         client.submit(0, each)
-    assert client.opened(1) == [Send(requests[0], 1), Send(requests[1], 2)]
+    assert client.opened() == [Send(requests[0], 1), Send(requests[1], 2)]
     assert client.responded(2) is None
     assert client.responded(1) is requests[0]
     assert client.tick(2) == [Send(requests[2], 3)]
@@ -61,13 +62,13 @@ def test_a_loss_fails_what_was_sent_and_the_rest_waits_for_the_next_connection()
     requests = [request() for _ in range(3)]
     for each in requests:
         client.submit(0, each)
-    client.opened(0)
+    client.opened()
     effects = client.lost(100, "gone")
     assert failures(effects) == [(each, ConnectionLost) for each in requests[:2]]
     assert client.next_deadline_ms() == 150
     assert client.tick(149) == []
     assert client.tick(150) == [Connect(10_000)]
-    assert client.opened(160) == [Send(requests[2], 3)]
+    assert client.opened() == [Send(requests[2], 3)]
 
 
 def test_the_back_off_doubles_to_its_bound_and_begins_anew_after_an_open_connection():
@@ -83,7 +84,7 @@ def test_the_back_off_doubles_to_its_bound_and_begins_anew_after_an_open_connect
         (connect,) = client.tick(now)
     assert delays == [50, 100, 200, 400, 800, 1000, 1000]
     assert timeouts == [10_000, 20_000, 30_000, 30_000, 30_000, 30_000, 30_000]
-    client.opened(now)
+    client.opened()
     client.lost(now, "gone")
     client.submit(now, request(10**9))
     assert client.next_deadline_ms() == now + 50
@@ -107,7 +108,7 @@ def test_a_response_that_is_late_ends_the_connection():
     soon, later, waiting = request(100), request(200), request(300)
     for each in (soon, later, waiting):
         client.submit(0, each)
-    client.opened(0)
+    client.opened()
     effects = client.tick(100)
     assert effects[0] == Disconnect()
     assert failures(effects) == [(soon, RequestTimedOut), (later, ConnectionLost)]
@@ -121,7 +122,7 @@ def test_a_request_that_cannot_be_sent_in_time_fails_alone():
     client.submit(0, soon)
     client.submit(0, later)
     assert failures(client.tick(100)) == [(soon, RequestTimedOut)]
-    assert client.opened(110) == [Send(later, 1)]
+    assert client.opened() == [Send(later, 1)]
 
 
 def test_a_closed_client_fails_everything():
@@ -129,7 +130,7 @@ def test_a_closed_client_fails_everything():
     requests = [request() for _ in range(3)]
     for each in requests:
         client.submit(0, each)
-    client.opened(0)
+    client.opened()
     effects = client.close()
     assert effects[0] == Disconnect()
     assert failures(effects) == [(each, ClientClosed) for each in requests]
@@ -148,7 +149,64 @@ def test_a_client_that_fails_fast_keeps_no_requests_that_cannot_be_sent():
     assert failures(client.submit(20, first)) == [(first, NotConnected)], "the back-off"
     third = request()
     assert client.submit(60, third) == [Connect(20_000)]
-    assert client.opened(70) == [Send(third, 1)]
+    assert client.opened() == [Send(third, 1)]
     fourth = request()
     client.submit(80, fourth)
     assert failures(client.lost(90, "gone")) == [(third, ConnectionLost), (fourth, ConnectionLost)]
+
+
+# -- sessions that expire ---------------------------------------------------------------------
+
+
+def open_until(renew_at_ms: int, settings: ClientSettings = SETTINGS) -> ClientMachine:
+    client = machine(settings)
+    client.submit(0, request())
+    client.opened(renew_at_ms)
+    client.responded(1)
+    return client
+
+
+def test_a_session_is_renewed_before_the_next_request():
+    client, late, later = open_until(1_000), request(), request()
+    assert client.tick(1_000) == [], "nothing waits"
+    assert client.next_deadline_ms() is None
+    assert client.submit(1_000, late) == [Renew(10_000)]
+    assert client.state is State.RENEWING
+    assert client.submit(1_001, later) == []
+    assert client.opened(2_000) == [Send(late, 2), Send(later, 3)]
+    assert client.state is State.OPEN
+
+
+def test_a_renewal_waits_for_the_responses_to_earlier_requests():
+    client, early, late = open_until(1_000), request(), request()
+    assert client.submit(999, early) == [Send(early, 2)]
+    assert client.submit(1_000, late) == []
+    assert client.responded(2) is early
+    assert client.tick(1_001) == [Renew(10_000)]
+    assert client.opened(None) == [Send(late, 3)]
+    assert client.submit(10_000, request())[0].correlation_id == 4, "it does not expire any more"
+
+
+def test_requests_follow_even_a_session_that_has_no_time():
+    client, waiting = open_until(0), request()
+    assert client.submit(0, waiting) == [Renew(10_000)]
+    assert client.opened(0) == [Send(waiting, 2)]
+
+
+def test_a_renewal_that_fails_is_a_lost_connection_and_its_requests_wait_for_the_next_one():
+    client, waiting = open_until(1_000, ClientSettings(fails_fast=True)), request()
+    assert client.submit(1_000, waiting) == [Renew(10_000)]
+    assert client.lost(1_010, "refused") == []
+    assert client.tick(1_060) == [Connect(10_000)]
+    assert client.opened() == [Send(waiting, 2)]
+
+
+def test_requests_time_out_and_fail_during_a_renewal():
+    client, soon, later = open_until(1_000), request(1_500), request()
+    client.submit(1_000, soon)
+    client.submit(1_000, later)
+    assert client.next_deadline_ms() == 1_500
+    assert failures(client.tick(1_500)) == [(soon, RequestTimedOut)]
+    effects = client.close()
+    assert effects[0] == Disconnect()
+    assert failures(effects) == [(later, ClientClosed)]

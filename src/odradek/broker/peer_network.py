@@ -5,11 +5,10 @@ returns them. So the fetchers, the channels to controllers and brokers, and the 
 the same way with and without TLS and SASL. A node that uses neither uses the network directly.
 
 Keys, certificates and trusted certificates are read for each connection. So a new connection uses
-changed files. The requests of SASL are made by `odradek.core.sasl.client`. They have fixed
-versions, which every release of Apache Kafka since 2.5 serves.
+changed files.
 
-A session is not authenticated again (KIP-368). If it has a lifetime, the other node closes the
-connection when it has expired, and the sender of the next request connects again.
+If a session has a lifetime (KIP-368), `NodeClient` renews it in the last part of the lifetime, as
+Apache Kafka's brokers and controllers do (`SaslClientAuthenticator.ReauthInfo`).
 """
 
 from __future__ import annotations
@@ -21,53 +20,33 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from odradek.broker.peer_tokens import NoToken, PeerTokens
+from odradek.broker.peer_sasl import AuthenticationFailed, PeerSasl
+from odradek.broker.peer_tokens import PeerTokens
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.peers import PeerSettings
-from odradek.core.sasl.client import (
-    Credential,
-    SaslFailure,
-    SaslRequest,
-    SaslResponse,
-    Steps,
-    authenticate,
-    authenticate_by,
-    kerberos_exchange,
-)
-from odradek.env import kerberos
 from odradek.env.network import DEFAULT_OPTIONS, Listener, Network, StreamOptions, Transport
 from odradek.env.randomness import RandomBytes
 from odradek.env.tls_files import PEM, ClientTls, TlsError
-from odradek.wire.api import BY_KEY
-from odradek.wire.generated.request_header import RequestHeader
-from odradek.wire.generated.sasl_authenticate_request import SaslAuthenticateRequest
-from odradek.wire.generated.sasl_authenticate_response import SaslAuthenticateResponse
-from odradek.wire.generated.sasl_handshake_request import SaslHandshakeRequest
-from odradek.wire.generated.sasl_handshake_response import SaslHandshakeResponse
-from odradek.wire.primitives import MalformedMessage, skip_tagged_fields
+from odradek.network.sessions import Ask, PlainRequest, Session
+
+__all__ = ["AuthenticationFailed", "PeerNetwork", "client_tls", "peer_networks"]
 
 log = logging.getLogger("odradek.network")
 
-NONCE_BYTES = 20
 RESPONSE_BYTES_MAX = 1 << 20
-CLIENT_ID = "odradek-node"
-_VERSIONS = {SaslHandshakeRequest: 1, SaslAuthenticateRequest: 2}
-_RESPONSES: dict[type[SaslRequest], type[SaslResponse]] = {
-    SaslHandshakeRequest: SaslHandshakeResponse,
-    SaslAuthenticateRequest: SaslAuthenticateResponse,
-}
+SESSION_USED, SESSION_JITTER = 0.85, 0.10
+"""A session is renewed after this part of its lifetime, plus a random part up to the jitter, so that
+nodes do not renew many sessions at the same time."""
+_CORRELATION_ID_BYTES = 4
+_CHANCES = 1 << 32
 _length = struct.Struct(">i")
-
-
-class AuthenticationFailed(ConnectionError):
-    """The SASL authentication between this node and the other one has failed."""
-
+_head = struct.Struct(">ihhi")
 
 FindSettings = Callable[[], PeerSettings | None]
 
 
 class PeerNetwork:
-    """A `Network` for connections to one listener of the other nodes."""
+    """A `SessionNetwork` for connections to one listener of the other nodes."""
 
     def __init__(
         self, network: Network, find: FindSettings, random_bytes: RandomBytes, tokens: PeerTokens
@@ -76,7 +55,7 @@ class PeerNetwork:
         self._network = network
         self._find = find
         self._random_bytes = random_bytes
-        self._tokens = tokens
+        self._sasl = PeerSasl(random_bytes, tokens)
         self._problems: dict[tuple[str, int], str] = {}
         """The last logged problem of each address."""
 
@@ -87,24 +66,35 @@ class PeerNetwork:
     async def connect(
         self, host: str, port: int, timeout_ms: int, options: StreamOptions = DEFAULT_OPTIONS
     ) -> Transport:
-        """Connect, and authenticate both sides; see `Network`.
+        """As `connect_session`, without the session."""
+        transport, _ = await self.connect_session(host, port, timeout_ms, options)
+        return transport
+
+    async def connect_session(
+        self, host: str, port: int, timeout_ms: int, options: StreamOptions
+    ) -> tuple[Transport, Session | None]:
+        """Connect, and authenticate both sides; see `SessionNetwork`.
 
         Raises:
             TlsError, AuthenticationFailed: one side does not accept the other.
         """
-        settings = self._find()
-        assert settings is not None, "the security protocol of a listener does not change"
+        settings = self._settings()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 transport = await self._network.connect(
                     host, port, timeout_ms, replace(options, client_tls=client_tls(settings))
                 )
-                await self._authenticate(transport, settings, host)
+                session = await self._first_session(transport, host, port)
         except (TlsError, AuthenticationFailed) as error:
             self._report(host, port, str(error))
             raise
         self._problems.pop((host, port), None)
-        return transport
+        return transport, session
+
+    def _settings(self) -> PeerSettings:
+        settings = self._find()
+        assert settings is not None, "the security protocol of a listener does not change"
+        return settings
 
     def _report(self, host: str, port: int, problem: str) -> None:
         """Log a problem once, because each attempt to connect has the same one."""
@@ -112,63 +102,30 @@ class PeerNetwork:
             self._problems[host, port] = problem
             log.warning("cannot connect to the node at %s:%d: %s", host, port, problem)
 
-    async def _authenticate(self, transport: Transport, settings: PeerSettings, host: str) -> None:
-        if settings.mechanism is None:
-            return
-        login = settings.kerberos
-        if login is None:
-            credential = await self._credential(transport, settings, settings.mechanism)
-            user = credential.user
-            steps = authenticate(credential, self._random_bytes(NONCE_BYTES).hex())
-        else:
-            user = login.principal or "the user of the ticket cache"
-            initiate = partial(kerberos.initiate, login, host)
-            steps = authenticate_by(settings.mechanism, kerberos_exchange(initiate))
-        run = _next if login is None else self._next_on_thread
+    async def _first_session(self, transport: Transport, host: str, port: int) -> Session | None:
+        if self._settings().mechanism is None:
+            return None
         try:
-            request = await run(steps, None)
-            while request is not None:
-                request = await run(steps, await _ask(transport, request))
-        except SaslFailure as failure:
-            transport.close()
-            raise AuthenticationFailed(
-                f"SASL {settings.mechanism} as {user}: {failure}"
-            ) from failure
+            return await self._authenticate(host, port, partial(_ask, transport))
         except BaseException:
             transport.close()
             raise
 
-    async def _next_on_thread(
-        self, steps: Steps, response: SaslResponse | None
-    ) -> SaslRequest | None:
-        """As `_next`, for steps that wait for files and for the key distribution centre."""
-        return await self._tokens.run(partial(_next_of, steps, response))
+    async def _authenticate(self, host: str, port: int, ask: Ask) -> Session | None:
+        lifetime_ms = await self._sasl.authenticate(self._settings(), host, ask)
+        if not lifetime_ms:
+            return None
+        chance = int.from_bytes(self._random_bytes(4), "big") / _CHANCES
+        now_ms = asyncio.get_running_loop().time() * 1000
+        renew_at_ms = now_ms + lifetime_ms * (SESSION_USED + SESSION_JITTER * chance)
+        return Session(int(renew_at_ms), partial(self._renew, host, port))
 
-    async def _credential(
-        self, transport: Transport, settings: PeerSettings, mechanism: str
-    ) -> Credential:
-        if settings.login is None:
-            return Credential(mechanism, settings.user, settings.password.value, settings.is_token)
+    async def _renew(self, host: str, port: int, ask: Ask) -> Session | None:
         try:
-            return await self._tokens.credential(settings.login)
-        except NoToken as error:
-            transport.close()
-            raise AuthenticationFailed(f"there is no access token: {error}") from error
-        except BaseException:
-            transport.close()
+            return await self._authenticate(host, port, ask)
+        except AuthenticationFailed as error:
+            self._report(host, port, str(error))
             raise
-
-
-def _next_of(steps: Steps, response: SaslResponse | None) -> SaslRequest | None:
-    """Return the next request; None if the connection is authenticated."""
-    try:
-        return next(steps) if response is None else steps.send(response)
-    except StopIteration:
-        return None
-
-
-async def _next(steps: Steps, response: SaslResponse | None) -> SaslRequest | None:
-    return _next_of(steps, response)
 
 
 def client_tls(settings: PeerSettings) -> ClientTls | None:
@@ -210,31 +167,17 @@ def peer_networks(
     return brokers, controllers
 
 
-async def _ask(transport: Transport, request: SaslRequest) -> SaslResponse:
-    """Send a request, and return its response.
+async def _ask(transport: Transport, request: PlainRequest) -> bytes:
+    """Send a request; see `Ask`.
 
     Raises:
-        AuthenticationFailed: the response is malformed, or the other node has closed the
-            connection.
+        AuthenticationFailed: the other node has closed the connection, or does not answer as a node.
         OSError: the connection has failed.
     """
-    key = request.API_KEY
-    assert key is not None
-    api, version = BY_KEY[key], _VERSIONS[type(request)]
-    header = RequestHeader(
-        request_api_key=key, request_api_version=version, correlation_id=0, client_id=CLIENT_ID
-    )
-    data = bytes(header.encode(api.request_header_version(version)))
-    data += bytes(request.encode(version))
-    response = await _exchange(transport, _length.pack(len(data)) + data)
-    try:
-        position = 4  # after the correlation id
-        if api.response_header_version(version):
-            tags = response[position]
-            position = skip_tagged_fields(response, position + 1, tags) if tags else position + 1
-        return _RESPONSES[type(request)].decode(response, version, position)
-    except (MalformedMessage, IndexError, ValueError) as error:
-        raise AuthenticationFailed(f"the response to {api.name} is malformed: {error}") from error
+    key, version, parts = request
+    data = b"".join(parts)
+    head = _head.pack(_head.size - _length.size + len(data), key, version, 0)
+    return (await _exchange(transport, head + data))[_CORRELATION_ID_BYTES:]
 
 
 async def _exchange(transport: Transport, frame: bytes) -> bytes:

@@ -13,7 +13,8 @@ from collections.abc import Generator
 from odradek import __version__
 from odradek.env.network import Buffer
 from odradek.model.errors import ErrorCode
-from odradek.network.client import HandshakeError, HandshakeRequest
+from odradek.network.client import HandshakeError
+from odradek.network.sessions import PlainRequest
 from odradek.wire.api import BY_KEY
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
 from odradek.wire.generated.api_versions_response import ApiVersionsResponse
@@ -54,7 +55,7 @@ class PeerVersions:
             raise VersionNotServed(f"the node serves {BY_KEY[key].name} {low} to {high}")
         return version
 
-    def handshake(self) -> Generator[HandshakeRequest, bytes, None]:
+    def handshake(self) -> Generator[PlainRequest, bytes, None]:
         """Ask for the versions (`NodeClient.handshake`).
 
         Raises:
@@ -72,7 +73,7 @@ class PeerVersions:
             each.api_key: (each.min_version, each.max_version) for each in response.api_keys
         }
 
-    def _request(self, version: int) -> HandshakeRequest:
+    def _request(self, version: int) -> PlainRequest:
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=__version__
         )

@@ -5,8 +5,9 @@ sends and receives with `env.Network` on the event loop. Requests and responses 
 caller encodes and decodes. The caller gets a response as a view of the receive buffer, so that
 fetched records are not copied before they are appended to the log.
 
-`handshake` runs on every new connection before the first request, for example for ApiVersions and
-SASL. It is a generator that yields requests and gets their responses.
+`handshake` runs on every new connection before the first request, for example for ApiVersions. It is
+a generator that yields requests and gets their responses. A `SessionNetwork` authenticates the
+connections; their sessions are renewed when the machine says so.
 
 `odradek.broker.raft.peers` sends the requests of the metadata quorum with it.
 `odradek.broker.replication.fetchers` fetches the partitions that other brokers lead with it.
@@ -17,7 +18,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 
 from odradek.env.network import (
     DEFAULT_OPTIONS,
@@ -34,6 +36,7 @@ from odradek.network.client_machine import (
     Disconnect,
     Effect,
     Fail,
+    Renew,
     Request,
     RequestError,
     Send,
@@ -42,6 +45,7 @@ from odradek.network.client_machine import (
 from odradek.network.input import LENGTH_BYTES, Input
 from odradek.network.output import Output
 from odradek.network.receive_buffers import ReceiveBuffers
+from odradek.network.sessions import PlainRequest, Session, SessionNetwork
 
 log = logging.getLogger("odradek.network")
 
@@ -52,9 +56,7 @@ _length = struct.Struct(">i").unpack_from
 _correlation = struct.Struct(">i").unpack_from
 _head = struct.Struct(">ihhi").pack
 
-HandshakeRequest = tuple[int, int, list[Buffer]]
-"""API key, API version, and the bytes after the correlation id."""
-Handshake = Callable[[], Generator[HandshakeRequest, bytes, None]]
+Handshake = Callable[[], Generator[PlainRequest, bytes, None]]
 OnDone = Callable[[memoryview | None, RequestError | None], None]
 
 
@@ -87,7 +89,9 @@ class NodeClient:
         self._machine = ClientMachine(settings or ClientSettings(), random_bytes)
         self._loop = asyncio.get_running_loop()
         self._connecting: asyncio.Task[None] | None = None
+        """The task that connects, or that renews the session."""
         self._link: _Link | None = None
+        self._session: Session | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
 
@@ -145,7 +149,9 @@ class NodeClient:
                         request.api_key, request.api_version, correlation_id, request.parts
                     )
                 case Connect(timeout_ms):
-                    self._connecting = self._loop.create_task(self._connect(timeout_ms))
+                    self._start(partial(self._connect, timeout_ms), timeout_ms)
+                case Renew(timeout_ms):
+                    self._start(self._renew, timeout_ms)
                 case Disconnect():
                     self._drop()
                 case Fail(request, error):
@@ -175,16 +181,14 @@ class NodeClient:
 
     # -- the connection ---------------------------------------------------------------------
 
-    async def _connect(self, timeout_ms: int) -> None:
+    def _start(self, attempt: Callable[[], Awaitable[None]], timeout_ms: int) -> None:
+        self._connecting = self._loop.create_task(self._run(attempt, timeout_ms))
+
+    async def _run(self, attempt: Callable[[], Awaitable[None]], timeout_ms: int) -> None:
+        """Connect or renew the session, and report the result to the machine."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                transport = await self._network.connect(
-                    self._host, self._port, timeout_ms, self._options
-                )
-                link = self._link = _Link(transport, self, self._buffers)
-                if self._handshake is not None:
-                    await self._shake_hands(link, self._handshake())
-                    link.check()
+                await attempt()
         except (OSError, HandshakeError) as error:
             log.debug("no connection to %s:%d: %s", self._host, self._port, error)
             self._connecting = None
@@ -195,19 +199,44 @@ class NodeClient:
             self.on_lost(repr(error))
         else:
             self._connecting = None
-            self._perform(self._machine.opened(self._now_ms()))
+            session = self._session
+            renew_at_ms = None if session is None else session.renew_at_ms
+            self._perform(self._machine.opened(renew_at_ms))
+
+    async def _connect(self, timeout_ms: int) -> None:
+        network, options = self._network, self._options
+        if isinstance(network, SessionNetwork):
+            transport, self._session = await network.connect_session(
+                self._host, self._port, timeout_ms, options
+            )
+        else:
+            transport = await network.connect(self._host, self._port, timeout_ms, options)
+        link = self._link = _Link(transport, self, self._buffers)
+        if self._handshake is not None:
+            await self._shake_hands(link, self._handshake())
+            link.check()
+
+    async def _renew(self) -> None:
+        link, session = self._link, self._session
+        assert link is not None
+        assert session is not None
+        self._session = await session.renew(partial(self._ask, link))
+        link.check()
+
+    async def _ask(self, link: _Link, request: PlainRequest) -> bytes:
+        response = link.expect_handshake()
+        api_key, api_version, parts = request
+        link.queue(api_key, api_version, _HANDSHAKE_CORRELATION_ID, parts)
+        link.flush()
+        return await response
 
     async def _shake_hands(
-        self, link: _Link, handshake: Generator[HandshakeRequest, bytes, None]
+        self, link: _Link, handshake: Generator[PlainRequest, bytes, None]
     ) -> None:
         try:
             request = next(handshake)
             while True:
-                response = link.expect_handshake()
-                api_key, api_version, parts = request
-                link.queue(api_key, api_version, _HANDSHAKE_CORRELATION_ID, parts)
-                link.flush()
-                request = handshake.send(await response)
+                request = handshake.send(await self._ask(link, request))
         except StopIteration:
             return
         finally:
@@ -265,7 +294,7 @@ class _Link:
         transport.watch_readable(self._on_readable)
 
     def expect_handshake(self) -> asyncio.Future[bytes]:
-        """Return a future of the next response, which belongs to the handshake.
+        """Return a future of the next response, which belongs to the handshake or to the renewal.
 
         Raises:
             HandshakeError: the connection has ended.
@@ -277,7 +306,7 @@ class _Link:
     def check(self) -> None:
         """Raise HandshakeError if the connection has ended."""
         if self._is_closed:
-            raise HandshakeError("the connection ended during the handshake")
+            raise HandshakeError("the connection ended while it was being authenticated")
 
     def fail_handshake(self, reason: str) -> None:
         """Close the connection, and fail the handshake that is running."""

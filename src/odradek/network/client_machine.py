@@ -14,6 +14,10 @@ At most `in_flight_max` requests are in flight. The responses arrive in the orde
 - If a request in flight times out, the connection is closed. Responses arrive in order, so the
   responses to later requests would not arrive either. If a request that was not sent times out,
   only this request fails.
+- A session of SASL may have a time at which it is renewed (KIP-368). From then on, the next request
+  waits for the responses to all earlier ones, and then for the renewal. A connection on which no
+  request waits is not renewed. These are the rules of Apache Kafka (`KafkaChannel`), except that it
+  starts the renewal while responses are outstanding.
 """
 
 from __future__ import annotations
@@ -105,6 +109,13 @@ class Connect:
 
 
 @dataclass(frozen=True, slots=True)
+class Renew:
+    """Authenticate again on the open connection within `timeout_ms`. Then report as for `Connect`."""
+
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Disconnect:
     """Close the connection, or stop connecting. The owner does not report `lost` after that."""
 
@@ -125,7 +136,7 @@ class Fail:
     error: RequestError
 
 
-Effect = Connect | Disconnect | Send | Fail
+Effect = Connect | Renew | Disconnect | Send | Fail
 
 
 class State(Enum):
@@ -134,6 +145,7 @@ class State(Enum):
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"
     OPEN = "open"
+    RENEWING = "renewing"
     CLOSED = "closed"
 
 
@@ -151,6 +163,8 @@ class ClientMachine:
         self._in_flight: dict[int, Request] = {}
         """The requests in flight by correlation id, oldest first."""
         self._last_correlation_id = 0
+        self._renew_at_ms: int | None = None
+        """When the session must be renewed; None if it does not expire."""
 
     # -- events -----------------------------------------------------------------------------
 
@@ -164,19 +178,23 @@ class ClientMachine:
         self._waiting.append(request)
         return self._go_on(now_ms)
 
-    def opened(self, now_ms: int) -> list[Effect]:
-        """Process the event that the connection is open."""
-        assert self.state is State.CONNECTING
+    def opened(self, renew_at_ms: int | None = None) -> list[Effect]:
+        """Process the event that the connection is open, or that its session is renewed.
+
+        `renew_at_ms` is when the session must be renewed; None if it does not expire.
+        """
+        assert self.state in (State.CONNECTING, State.RENEWING)
         self.state = State.OPEN
+        self._renew_at_ms = renew_at_ms
         self._attempts = 0
-        return self._go_on(now_ms)
+        return list(self._send())  # even if the session is so short that it must be renewed again
 
     def lost(self, now_ms: int, reason: str) -> list[Effect]:
-        """Process the event that connecting failed or that the connection has ended.
+        """Process the event that connecting or renewing failed, or that the connection has ended.
 
         The owner has closed the connection.
         """
-        if self.state not in (State.CONNECTING, State.OPEN):
+        if self.state not in (State.CONNECTING, State.OPEN, State.RENEWING):
             return []
         was_connecting = self.state is State.CONNECTING
         effects = self._fail_in_flight(now_ms, reason)
@@ -234,7 +252,12 @@ class ClientMachine:
 
     def _go_on(self, now_ms: int) -> list[Effect]:
         if self.state is State.OPEN:
-            return list(self._send())
+            if self._renew_at_ms is None or now_ms < self._renew_at_ms:
+                return list(self._send())
+            if self._in_flight or not self._waiting:
+                return []
+            self.state = State.RENEWING
+            return [Renew(self._settings.connection_setup_timeout_ms)]
         connects = self.state is State.DISCONNECTED and self._waiting
         if not connects or now_ms < self._connect_not_before_ms:
             return []
