@@ -86,6 +86,8 @@ class _Configured(Broker):
 
     node_id: int
     is_broker: bool
+    credentials: Sequence[str] = ()
+    """The credentials of SCRAM with which the cluster is formatted, as for `--add-scram`."""
 
     @property
     def properties(self) -> Path:
@@ -103,6 +105,10 @@ class _Configured(Broker):
 
     def _format(self) -> None:
         raise NotImplementedError
+
+    @property
+    def _added_credentials(self) -> list[str]:
+        return [word for each in self.credentials for word in ("--add-scram", each)]
 
     def _serves(self) -> bool:
         """Whether the node accepts connections, and is an unfenced broker if it is a broker."""
@@ -128,6 +134,7 @@ class OdradekMember(_Configured, OdradekNode):
 
     def _format(self) -> None:
         words = [str(self.program), "format", "-t", CLUSTER_ID, "--config", str(self.properties)]
+        words += self._added_credentials
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BrokerFailed(f"{self.name} was not formatted: {done.stderr}")
@@ -155,6 +162,7 @@ class ApacheMember(_Configured, BriefApacheKafka):
         tool = self._java("kafka.tools.StorageTool", ("-Xmx128m", "-XX:TieredStopAtLevel=1"))
         words = [*tool, "format", "-t", CLUSTER_ID, "-c", str(self.properties)]
         words += [word for each in self.features for word in ("--feature", each)]
+        words += self._added_credentials
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BrokerFailed(f"{self.name} was not formatted: {done.stdout}{done.stderr}")

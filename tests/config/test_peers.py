@@ -69,6 +69,26 @@ def test_a_broker_without_a_controller_listener() -> None:
     assert config.controller_peers.tls.verifies_host
 
 
+@pytest.mark.parametrize(
+    "roles",
+    [
+        {"process.roles": "broker", "node.id": "3", "listeners": "IN://:9093"},
+        {"controller.quorum.voters": "1@a:9094"},
+    ],
+)
+def test_brokers_and_a_single_controller_may_use_scram(roles: dict[str, str]) -> None:
+    changes = {
+        "sasl.mechanism.controller.protocol": "SCRAM-SHA-512",
+        "listener.name.controller.scram-sha-512.sasl.jaas.config": (
+            f'{SCRAM} required username="node" password="controller-secret";'
+        ),
+        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+    }
+    peers = load({}, {**SETTINGS, **changes, **roles}).config.controller_peers
+    assert peers is not None
+    assert (peers.mechanism, peers.user) == ("SCRAM-SHA-512", "node")
+
+
 def test_a_node_without_others_needs_no_credential() -> None:
     settings = {
         "listeners": "SASL_PLAINTEXT://:9092",
@@ -91,7 +111,15 @@ def test_a_node_without_others_needs_no_credential() -> None:
         ),
         (
             {"sasl.mechanism.controller.protocol": "SCRAM-SHA-256"},
-            "sasl.mechanism.controller.protocol: it must be PLAIN",
+            "nodes connect to listener CONTROLLER with SASL: set listener.name.controller.scram-sha",
+        ),
+        (
+            {
+                "sasl.mechanism.controller.protocol": "SCRAM-SHA-256",
+                "listener.name.controller.scram-sha-256.sasl.jaas.config":
+                    f'{SCRAM} required username="node" password="controller-secret";',
+            },
+            "several controllers cannot use SCRAM-SHA-256 among themselves",
         ),
         (
             {"listener.name.in.scram-sha-256.sasl.jaas.config": ""},

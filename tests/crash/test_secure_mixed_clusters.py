@@ -1,12 +1,11 @@
-"""A node of Odradek and a node of Apache Kafka in one cluster, with SASL_SSL and ACLs everywhere.
+"""A node of Odradek and a node of Apache Kafka in one cluster, with TLS or SASL between them."""
 
-Both read the files that `odradek secure init` wrote.
-"""
-
+import contextlib
 import time
 
 import pytest
 from compat.lab.cluster import QUICK_SETTINGS, ApacheMember, OdradekMember
+from compat.lab.kerberos import SERVICE, Kdc, require_library
 from compat.lab.toolchain import Missing, free_port
 from confluent_kafka import Consumer, Producer
 from tests.cli.conftest import invoke
@@ -16,7 +15,7 @@ from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.security import parse_security
-from odradek.config.jaas import OAUTH_LOGIN_MODULE
+from odradek.config.jaas import OAUTH_LOGIN_MODULE, SCRAM_LOGIN_MODULE
 from odradek.config.oauth import SIGNED_HANDLERS
 from odradek.config.oauth_login import LOGIN_HANDLERS
 from odradek.config.properties import parse_properties
@@ -54,6 +53,7 @@ def member(kind, client_settings):
 @pytest.mark.cluster
 @pytest.mark.java
 def test_replication_over_sasl_ssl(tmp_path):
+    """Both nodes read the files that `odradek secure init` wrote. There are ACLs."""
     files = tmp_path / "secured"
     ports = {1: free_port(), 2: free_port()}
     controller_port = free_port()
@@ -155,6 +155,90 @@ def test_replication_with_access_tokens(tmp_path):
     finally:
         for each in reversed(running):
             each.close()
+
+
+HOST = "localhost"
+
+
+@contextlib.contextmanager
+def mixed_cluster(tmp_path, common, controller, *, credentials=(), kdc=None):
+    """A controller, and brokers 1 (Odradek) and 2 (Apache Kafka). `common` are settings of the listeners
+    IN and CONTROLLER. Clients use a listener without TLS and SASL, whose address is the value."""
+    ports, controller_port = {1: free_port(), 2: free_port()}, free_port()
+    bootstrap = ",".join(f"{HOST}:{port}" for port in ports.values())
+    running = []
+    try:
+        for node_id, kind in ((3, controller), (1, OdradekMember), (2, ApacheMember)):
+            port = ports.get(node_id, controller_port)
+            listeners = f"OUT://{HOST}:{port},IN://{HOST}:{free_port()}"
+            settings = {
+                "listener.security.protocol.map": (
+                    "OUT:PLAINTEXT,IN:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
+                ),
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": f"3@{HOST}:{controller_port}",
+                "process.roles": "controller" if node_id == 3 else "broker",
+                "node.id": str(node_id),
+                "listeners": f"CONTROLLER://{HOST}:{port}" if node_id == 3 else listeners,
+                **({} if node_id == 3 else {"inter.broker.listener.name": "IN"}),
+                **common,
+                **QUICK_SETTINGS,
+                **FACTORS,
+            }
+            made = member(kind, {"security.protocol": "PLAINTEXT"})(
+                node_id, settings, tmp_path / str(node_id), port
+            )
+            made.credentials = credentials
+            if kdc is not None:
+                kdc.serve(made)
+            running.append(made)
+            made.launch()
+        for made in running[1:]:
+            made.wait_until_ready()
+        yield {"bootstrap.servers": bootstrap}
+    except Missing as reason:
+        pytest.skip(str(reason))
+    finally:
+        for made in reversed(running):
+            made.close()
+
+
+@pytest.mark.cluster
+@pytest.mark.java
+@pytest.mark.parametrize("controller", [OdradekMember, ApacheMember])
+def test_replication_with_scram(tmp_path, controller):
+    """All connections, also those to the only controller, use SCRAM. Their sessions are brief."""
+    common = {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    for listener, peers in (("in", "inter.broker"), ("controller", "controller")):
+        prefix = f"listener.name.{listener}.scram-sha-256"
+        common[f"sasl.mechanism.{peers}.protocol"] = "SCRAM-SHA-256"
+        common[f"{prefix}.connections.max.reauth.ms"] = "1500"
+        common[f"{prefix}.sasl.jaas.config"] = (
+            f'{SCRAM_LOGIN_MODULE} required username="node" password="node-secret";'
+        )
+    credentials = ["SCRAM-SHA-256=[name=node,password=node-secret]"]
+    with mixed_cluster(tmp_path, common, controller, credentials=credentials) as own:
+        replicate(own, own)
+
+
+@pytest.mark.cluster
+@pytest.mark.java
+@pytest.mark.parametrize("controller", [OdradekMember, ApacheMember])
+def test_replication_with_kerberos(tmp_path, controller):
+    """All connections between nodes use GSSAPI, which is the default of the mechanisms."""
+    try:
+        require_library()
+        started = Kdc(tmp_path / "kdc", [SERVICE])
+    except Missing as reason:
+        pytest.skip(str(reason))
+    with started as kdc:
+        common = {
+            "sasl.kerberos.service.name": "kafka",
+            "listener.name.in.gssapi.sasl.jaas.config": kdc.login_module(SERVICE),
+            "listener.name.controller.gssapi.sasl.jaas.config": kdc.login_module(SERVICE),
+        }
+        with mixed_cluster(tmp_path, common, controller, kdc=kdc) as own:
+            replicate(own, own)
 
 
 def replicate(own, clients):

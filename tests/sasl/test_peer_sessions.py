@@ -4,6 +4,8 @@ import asyncio
 import time
 
 import pytest
+from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.toolchain import Missing, free_port
 
 from odradek.broker import peer_network
 from odradek.broker.peer_network import PeerNetwork
@@ -18,6 +20,8 @@ from odradek.env.randomness import system_random_bytes
 from odradek.network.authentications import Outcome
 from odradek.network.client import NodeClient
 from odradek.testing import Cluster
+
+from .conftest import JAAS
 
 TIMEOUT_MS = 20_000
 RIGHT, WRONG = (
@@ -84,6 +88,49 @@ def test_a_renewal_that_is_refused_closes_the_connection(broker, ports, at_once,
 
     asyncio.run(run())
     assert counted(broker, Outcome.FAILED_AGAIN)["LONG"] == failed + 1
+
+
+class Counting(PeerNetwork):
+    """Counts connections and renewals."""
+
+    connected = renewed = 0
+
+    async def connect_session(self, *arguments):
+        self.connected += 1
+        return await super().connect_session(*arguments)
+
+    async def _renew(self, *arguments):
+        self.renewed += 1
+        return await super()._renew(*arguments)
+
+
+@pytest.mark.cluster
+@pytest.mark.java
+def test_apache_kafka_renews_the_session(at_once):
+    settings = {
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LONG:SASL_PLAINTEXT"
+        ),
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.long.plain.sasl.jaas.config": JAAS,
+        "listener.name.long.plain.connections.max.reauth.ms": "600000",
+    }
+    port = free_port()
+    listener = f"LONG://127.0.0.1:{port}"
+    made = Counting(SocketNetwork(), lambda: RIGHT, system_random_bytes, tokens())
+
+    async def run():
+        node = NodeClient(made, "127.0.0.1", port, system_random_bytes)
+        for _ in range(2):
+            assert await ask(node)
+        node.close()
+
+    try:
+        with BriefApacheKafka(settings=settings, listeners=[listener]):
+            asyncio.run(run())
+    except Missing as reason:
+        pytest.skip(str(reason))
+    assert (made.connected, made.renewed) == (1, 1)
 
 
 @pytest.mark.parametrize("chance", [b"\0\0\0\0", b"\xff\xff\xff\xff"])

@@ -15,6 +15,9 @@ from odradek.config.broker_config import (
     RACK_AWARE_SELECTOR,
     BrokerConfig,
 )
+from odradek.config.kerberos import GSSAPI
+from odradek.config.oauth import OAUTHBEARER
+from odradek.config.sasl import PLAIN, SCRAM_MECHANISMS
 
 MEBIBYTE = 1024 * 1024
 _ASSIGNORS = frozenset(("uniform", "range", "UniformAssignor", "RangeAssignor"))
@@ -28,6 +31,7 @@ def problems(config: BrokerConfig) -> list[str]:
         node,
         listeners,
         quorum,
+        controller_login,
         limits,
         logs,
         groups,
@@ -114,6 +118,23 @@ def quorum(config: BrokerConfig) -> Iterator[str]:
         shared = [name for name in controllers if name in names]
         if shared:
             yield f"listeners of a broker must not hold the controller listener {shared[0]}"
+
+
+def controller_login(config: BrokerConfig) -> Iterator[str]:
+    """Check that the controllers can log in to each other.
+
+    A controller reads the credentials of SCRAM from the metadata log, but does not know which part of it
+    is committed before a leader is elected. So the controllers refuse each other's votes, in Apache Kafka
+    too, which starts and never has a leader.
+    """
+    peers = config.controller_peers
+    mechanism = None if peers is None else peers.mechanism
+    if config.is_controller and len(config.quorum_voters) > 1 and mechanism in SCRAM_MECHANISMS:
+        yield (
+            f"sasl.mechanism.controller.protocol: several controllers cannot use {mechanism} among "
+            f"themselves: set {PLAIN}, {OAUTHBEARER} or {GSSAPI} on the controllers; brokers may use "
+            f"{mechanism} to connect to them"
+        )
 
 
 def limits(config: BrokerConfig) -> Iterator[str]:

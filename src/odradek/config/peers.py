@@ -72,13 +72,9 @@ def peer_settings(
     if protocol not in SASL_PROTOCOLS:
         return PeerSettings(listener, tls, None, "", Secret(""))
     mechanism = str(layers.value(mechanism_name))
-    of_controllers = mechanism_name == CONTROLLER_MECHANISM
-    supported = (PLAIN, OAUTHBEARER, GSSAPI) if of_controllers else MECHANISMS
-    if mechanism not in supported:
-        # A controller reads the credentials of SCRAM from the metadata log, which it cannot read
-        # before it has connected to the other controllers.
+    if mechanism not in MECHANISMS:
         raise ConfigurationError.of(
-            mechanism_name, mechanism, f"it must be {' or '.join(supported)}"
+            mechanism_name, mechanism, f"it must be {' or '.join(MECHANISMS)}"
         )
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
     if mechanism == OAUTHBEARER:

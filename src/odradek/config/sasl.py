@@ -24,7 +24,8 @@ from odradek.config.registry import broker_settings
 
 SASL_PROTOCOLS = frozenset(("SASL_PLAINTEXT", "SASL_SSL"))
 PLAIN = "PLAIN"
-MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, GSSAPI)
+SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 """The supported mechanisms."""
 PER_LISTENER = OF_OAUTH | frozenset(
     (

@@ -71,7 +71,7 @@ sasl.jaas.config  password  medium  per-broker
 sasl.server.max.receive.size  int  = 524288  medium
     Maximum size of a request before authentication.
 sasl.mechanism.controller.protocol  string  = GSSAPI  high
-    SASL mechanism of this node's connections to controllers: PLAIN, OAUTHBEARER or GSSAPI.
+    SASL mechanism of this node's connections to controllers: PLAIN, OAUTHBEARER or GSSAPI; SCRAM-SHA-256 or SCRAM-SHA-512 unless this node is one of several controllers.
 sasl.mechanism.inter.broker.protocol  string  = GSSAPI  medium  per-broker
     SASL mechanism of this node's connections to brokers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI.
 
