@@ -120,4 +120,4 @@ def stable(text: str) -> str:
     """Replace the parts of a message that differ from login to login."""
     for pattern, replacement in (*_UNSTABLE, *_VARIANTS):
         text = re.sub(pattern, replacement, text)
-    return text.strip()
+    return text.rstrip("\n")

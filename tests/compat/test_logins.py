@@ -34,6 +34,12 @@ def test_deviations_are_deviations() -> None:
         ("(after 12ms in state AUTH_REQ)", "(after N ms in state AUTH_REQ)"),
         ("<AIOKafkaConnection host=127.0.0.1 port=9>", "<AIOKafkaConnection host=HOST port=PORT>"),
         ("NotAfter: Mon Nov 23 09:21:11 UTC 2026", "NotAfter: TIME"),
+        (
+            "open /tmp/x1/kdc/missing.tickets: no such file",
+            "open DIRECTORY/missing.tickets: no such file",
+        ),
+        ("Unable to obtain password from user\n", "Unable to obtain password from user"),
+        ('Unable connect to "localhost:1": ', 'Unable connect to "HOST:PORT": '),
     ],
 )
 def test_what_differs_from_login_to_login_is_replaced(said: str, shown: str) -> None:
