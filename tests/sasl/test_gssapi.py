@@ -324,6 +324,7 @@ def test_nodes_log_in_to_each_other(kdc):
         "sasl.kerberos.service.name": "kafka",
         "listener.name.plaintext.gssapi.sasl.jaas.config": module,
         "listener.name.controller.gssapi.sasl.jaas.config": module,
+        "listener.name.plaintext.gssapi.connections.max.reauth.ms": "1500",
     }  # GSSAPI is the default of all mechanisms
     with Cluster(settings=given, topics={"orders": 3}) as cluster:
         host, port = cluster.bootstrap_servers.split(",")[0].rsplit(":", 1)
@@ -339,4 +340,12 @@ def test_nodes_log_in_to_each_other(kdc):
             }
             time.sleep(0.01)
         connection.close()
+        while (
+            sum(
+                counted(node, "PLAINTEXT", Outcome.SUCCESSFUL_AGAIN)
+                for node in cluster.nodes.values()
+            )
+            < 3
+        ):
+            time.sleep(0.01)  # the nodes renew their sessions
     assert principals - {ANONYMOUS} == {"User:kafka", "User:alice"}
