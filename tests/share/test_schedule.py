@@ -209,9 +209,9 @@ def test_records_that_retention_removes_are_forgotten() -> None:
     assert made.start_offset == 2
 
 
-def test_no_new_records_are_acquired_while_too_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.core.share.deferred.DEFERRED_MAX", 3)
+def test_no_new_records_are_acquired_while_too_many_wait() -> None:
     made = machine(settings())
+    made._window.deferred.count_max = 3
     fetch(made, {0: 10, 1: 10, 2: 10}, 0, 2)
     assert made.acquirable_from() is None
     assert ready(made, 10) == [0, 1, 2]

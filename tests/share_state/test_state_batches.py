@@ -43,7 +43,7 @@ def test_the_highest_state_wins(seed):
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_only_the_neighbours_of_changes_are_combined_if_there_are_many(seed, monkeypatch):
+def test_only_the_neighbours_of_changes_are_combined_if_there_are_many(seed):
     random = Random(seed)
     found, wanted, start_offset = [], [], -1
     for _ in range(200):
@@ -54,9 +54,7 @@ def test_only_the_neighbours_of_changes_are_combined_if_there_are_many(seed, mon
         if random.random() < 0.05:
             start_offset = max(start_offset, random.randrange(30))
         wanted = combine(wanted, [change], start_offset)
-        with monkeypatch.context() as patch:
-            patch.setattr("odradek.core.share_coordinator.state_batches.MANY", 0)
-            found = combine(found, [change], start_offset)
+        found = combine(found, [change], start_offset, many=0)
         assert states(found, start_offset) == states(wanted, start_offset), f"seed {seed}"
         assert found == sorted(found)
         for one, next_one in pairwise(found):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from typing import Final
 
 from odradek.broker.broker import Broker
 from odradek.broker.client_quotas import QuotaManagers
@@ -51,33 +52,26 @@ from odradek.wire.generated.share_fetch_response import (
     ShareFetchResponse,
 )
 
-LENGTH_BYTES = 4
+LENGTH_BYTES: Final = 4
 """Size of the length before a response, which counts for the quota."""
-BYTES_UNLIMITED = 2**31 - 1
-BATCH_OPTIMIZED = 0
-RECORD_LIMIT = 1
+BYTES_UNLIMITED: Final = 2**31 - 1
+BATCH_OPTIMIZED: Final = 0
+RECORD_LIMIT: Final = 1
 
 
 def handle(
     broker: Broker, context: RequestContext, request: ShareFetchRequest
 ) -> Coroutine[None, None, ShareFetchResponse]:
-    """Return the acquired records, and the results of the acknowledgements."""
+    """Acquire records, and apply the acknowledgements. Return what waits for their results."""
     key = check_request(broker, context, request.group_id, request.member_id)
     if request.is_renew_ack:
         _check_renewal(request)
-    return _handle(broker, context, request, key)
-
-
-async def _handle(
-    broker: Broker, context: RequestContext, request: ShareFetchRequest, key: SessionKey
-) -> ShareFetchResponse:
     acknowledgements = _acknowledgements(request)
     try:
         session = _use_session(broker, context, request, key, acknowledgements)
     except ApiError as error:
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
-            # Without this delay the member would repeat the request immediately.
-            await asyncio.sleep(max(0, request.max_wait_ms) / 1000)
+            return _refused_later(error, request.max_wait_ms)
         raise
     if request.share_acquire_mode not in {BATCH_OPTIMIZED, RECORD_LIMIT}:
         # As in Kafka: the session has advanced, and nothing is acknowledged.
@@ -90,13 +84,34 @@ async def _handle(
     acknowledging = Acknowledging(
         broker, key, acknowledgements, errors, context.api_version, is_renew=request.is_renew_ack
     )
-    results: Results = {}
     quota = None if broker.quotas is None else _Quota(broker.quotas, context)
+    fetch = None
     if not is_final and not request.is_renew_ack:
         bytes_max = min(request.max_bytes, broker.config.fetch_max_bytes)
         if quota is not None:
             bytes_max = min(bytes_max, quota.bytes_max)
-        results = await _fetch(broker, request, key, wanted, errors, bytes_max)
+        fetch = _Fetching(broker, request, key, wanted, errors, bytes_max)
+    return _answer(broker, context, request, session, acknowledging, fetch, quota, lock_duration_ms)
+
+
+async def _refused_later(error: ApiError, wait_ms: int) -> ShareFetchResponse:
+    """Raise an error after the delay without which the member would repeat the request at once."""
+    await asyncio.sleep(max(0, wait_ms) / 1000)
+    raise error
+
+
+async def _answer(
+    broker: Broker,
+    context: RequestContext,
+    request: ShareFetchRequest,
+    session: ShareSession,
+    acknowledging: Acknowledging,
+    fetch: _Fetching | None,
+    quota: _Quota | None,
+    lock_duration_ms: int,
+) -> ShareFetchResponse:
+    """Return the acquired records, and the results of the acknowledgements."""
+    results = {} if fetch is None else await fetch.results()
     told = _news(session, results, request.share_session_epoch)
     for partition, outcome in (await acknowledging.results()).items():
         result = told.get(partition)
@@ -104,8 +119,8 @@ async def _handle(
             result = told[partition] = PartitionData(partition_index=partition[1], records=b"")
         result.acknowledge_error_code = outcome.code
         result.acknowledge_error_message = outcome.message
-    if is_final:
-        broker.share_partitions.close_session(key)
+    if request.share_session_epoch == FINAL_EPOCH:
+        broker.share_partitions.close_session(session.key)
     response = _respond(broker, context, told)
     response.acquisition_lock_timeout_ms = lock_duration_ms
     if quota is not None:
@@ -173,36 +188,44 @@ def _rotated(keys: list[PartitionKey], epoch: int) -> list[PartitionKey]:
     return keys[at:] + keys[:at]
 
 
-async def _fetch(
-    broker: Broker,
-    request: ShareFetchRequest,
-    key: SessionKey,
-    wanted: Sequence[PartitionKey],
-    errors: PartitionErrors,
-    bytes_max: int,
-) -> Results:
-    """Acquire records of the partitions that exist and that the client may read."""
-    found = [(partition, errors.of(partition)) for partition in wanted]
-    refused = {partition: failed(partition, ApiError(error)) for partition, error in found if error}
-    keys = [partition for partition, error in found if not error]
-    limits = FetchLimits(
-        wait_ms=request.max_wait_ms,
-        bytes_min=min(request.min_bytes, bytes_max),
-        bytes_max=bytes_max,
-        records_max=request.max_records,
-        batch_size=request.batch_size,
-        is_record_limit=request.share_acquire_mode == RECORD_LIMIT,
-    )
-    fetch = ShareFetch(
-        broker.share_partitions,
-        key,
-        limits,
-        keys,
-        broker.cold_reads,
-        broker.replicas.wake,
-        broker.loop,
-    )
-    return await fetch.run() | refused
+class _Fetching:
+    """The fetch of the partitions that exist and that the client may read. It begins at once."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: ShareFetchRequest,
+        key: SessionKey,
+        wanted: Sequence[PartitionKey],
+        errors: PartitionErrors,
+        bytes_max: int,
+    ) -> None:
+        found = [(partition, errors.of(partition)) for partition in wanted]
+        self._refused = {
+            partition: failed(partition, ApiError(error)) for partition, error in found if error
+        }
+        limits = FetchLimits(
+            wait_ms=request.max_wait_ms,
+            bytes_min=min(request.min_bytes, bytes_max),
+            bytes_max=bytes_max,
+            records_max=request.max_records,
+            batch_size=request.batch_size,
+            is_record_limit=request.share_acquire_mode == RECORD_LIMIT,
+        )
+        self._fetch = ShareFetch(
+            broker.share_partitions,
+            key,
+            limits,
+            [partition for partition, error in found if not error],
+            broker.cold_reads,
+            broker.replicas.wake,
+            broker.loop,
+        )
+        self._fetch.begin()
+
+    async def results(self) -> Results:
+        """Return the results of all partitions, when the fetch has ended."""
+        return await self._fetch.results() | self._refused
 
 
 class _Quota:

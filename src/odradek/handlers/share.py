@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
@@ -15,9 +15,9 @@ from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, r
 from odradek.handlers.share_groups import check_enabled
 from odradek.model.errors import ApiError, ErrorCode
 
-RENEW_VERSION = 2
+RENEW_VERSION: Final = 2
 """The version of ShareFetch and ShareAcknowledge from which on locks can be renewed (KIP-1222)."""
-MEMBER_ID_CHARACTERS_MAX = 36
+MEMBER_ID_CHARACTERS_MAX: Final = 36
 Acknowledgements = dict[PartitionKey, list[AcknowledgementBatch]]
 
 

@@ -84,7 +84,7 @@ def failed(key: PartitionKey, error: ApiError) -> PartitionData:
 
 
 class ShareFetch:
-    """One share fetch. Create it, and await `run`."""
+    """One share fetch. Create it, call `begin`, and await `results`."""
 
     def __init__(
         self,
@@ -113,26 +113,33 @@ class ShareFetch:
         self._is_reading = False
         self._is_final = False
 
-    async def run(self) -> Results:
-        """Return the results of the partitions that were fetched or have an error."""
+    def begin(self) -> None:
+        """Acquire records if there are enough; otherwise begin to wait for them."""
         limits = self._limits
         if not self._keys or limits.records_max <= 0 or limits.bytes_max <= 0:
-            return {}
+            self._future.set_result({})
+            return
         for key in self._keys:
             try:
                 self._locals[key] = self._manager.get(self._session.group_id, key)
             except ApiError as error:
                 self._errors[key] = error
         if not self._locals:
-            return self._with_errors({})
-        self._watch()
-        self._timer = self._loop.call_later(max(0, limits.wait_ms) / 1000, self.expire)
+            self._future.set_result(self._with_errors({}))
+            return
+        self.try_complete()
+        if not self._future.done():
+            self._watch()
+            self._timer = self._loop.call_later(max(0, limits.wait_ms) / 1000, self.expire)
+
+    async def results(self) -> Results:
+        """Return the results of the partitions that were fetched or have an error."""
         try:
-            self.try_complete()
             return await self._future
         finally:
-            self._timer.cancel()
-            self._unwatch()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._unwatch()
 
     # -- waiting --------------------------------------------------------------------------------
 

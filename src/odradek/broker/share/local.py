@@ -47,25 +47,25 @@ from odradek.wire.generated.write_share_group_state_request import (
     WriteStateData,
 )
 
-log = logging.getLogger("odradek.share")
+log: Final = logging.getLogger("odradek.share")
 
 DUE_STEP_MS: Final = 4
 """Records that become due within this time wake fetches together."""
 DUE_WAIT_MS_MAX: Final = 60_000
 """After this time the clock is read again, because it may have been set."""
 
-UNINITIALIZED = -1
+UNINITIALIZED: Final = -1
 """The stored start offset before a member has fetched."""
 
-_NOT_AVAILABLE = frozenset(
+_NOT_AVAILABLE: Final = frozenset(
     (
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     )
 )
-_FENCED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH))
-_KEPT = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+_FENCED: Final = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH))
+_KEPT: Final = frozenset((ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
 
 def member_error(code: int, message: str | None) -> ApiError:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from typing import Final
 
 from odradek.broker.cold_reads import ColdReads
 from odradek.broker.metadata.cache import MetadataCache
@@ -31,11 +32,11 @@ from odradek.log.results import TimestampOffset
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
 
-log = logging.getLogger("odradek.share")
+log: Final = logging.getLogger("odradek.share")
 
-EARLIEST = "earliest"
-LATEST = "latest"
-_FENCING = frozenset(
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+_FENCING: Final = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.FENCED_STATE_EPOCH,

@@ -23,7 +23,9 @@ from odradek.records.control import read_end_of_transaction
 from odradek.records.errors import CorruptBatch, InvalidRecords
 
 PIECE_BYTES: Final = 16_384
-"""Number of bytes per read. If a batch is larger, its last bytes are not read."""
+"""Number of bytes per read after a small batch. The headers of several batches are read at once."""
+SMALL_BYTES: Final = PIECE_BYTES // 4
+"""After a batch of this size or more, only the header of the next one is read."""
 _LEGACY: Final = Struct(">qi")
 _HEADER: Final = Struct(">qi9xhi16xq")
 """Base offset, length, attributes, last offset delta and producer id."""
@@ -55,11 +57,11 @@ def fetched_batches(
     found: list[FetchedBatch] = []
     end_offset: int | None = None
     position, end = records.position, records.position + records.length
-    data, start = b"", position
+    data, start, piece = b"", position, HEADER_SIZE
     while end - position > MAGIC_POSITION:
         inner = position - start
         if inner + HEADER_SIZE > len(data):
-            data = files.pread(records.descriptor, min(PIECE_BYTES, end - position), position)
+            data = files.pread(records.descriptor, min(piece, end - position), position)
             start, inner = position, 0
         if inner + MAGIC_POSITION >= len(data):
             break
@@ -74,6 +76,7 @@ def fetched_batches(
         else:
             found.append(_fetched(files, records.descriptor, data, inner, position))
         position += size
+        piece = PIECE_BYTES if size < SMALL_BYTES else HEADER_SIZE
         if extent is not None:
             if end_offset is None:  # the log may have no records from `new_from` to the first batch
                 end_offset = max(extent.new_from, found[0].base_offset) + extent.records_max

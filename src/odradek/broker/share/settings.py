@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import priorities
 from odradek.config.group_config import GroupConfig
+from odradek.core.metadata.image import ConfigsImage, FeaturesImage
 from odradek.core.metadata.versions import DEAD_LETTERS, SHARE_VERSION
 from odradek.core.share.states import ShareSettings
 from odradek.model.config_resource import ResourceType
 
-READ_COMMITTED = "read_committed"
-PRIORITY = "odradek.share.priority"
+READ_COMMITTED: Final = "read_committed"
+PRIORITY: Final = "odradek.share.priority"
 
 
 class FetchSettings(NamedTuple):
@@ -30,9 +31,9 @@ class _Known(NamedTuple):
     """The settings of a group, and what they were computed from."""
 
     config: BrokerConfig
-    overrides: Mapping[str, str]
+    configs: ConfigsImage
+    features: FeaturesImage
     group: GroupConfig
-    level: int
     share: ShareSettings
     fetch: FetchSettings
 
@@ -63,29 +64,29 @@ class ShareGroupSettings:
         self._known.pop(group_id, None)
 
     def _find(self, group_id: str) -> _Known:
-        config = self._config()
-        overrides = self._metadata.image.configs.of(ResourceType.GROUP, group_id)
-        level = self._metadata.image.features.level(SHARE_VERSION)
+        config, image = self._config(), self._metadata.image
+        configs, features = image.configs, image.features
         known = self._known.get(group_id)
         if (
             known is not None
             and known.config is config
-            and known.overrides is overrides
-            and known.level == level
+            and known.configs is configs
+            and known.features is features
         ):
             return known
-        group = config.group_config(overrides)
+        group = config.group_config(configs.of(ResourceType.GROUP, group_id))
         known = self._known[group_id] = _Known(
             config,
-            overrides,
+            configs,
+            features,
             group,
-            level,
             ShareSettings(
                 group.share_record_lock_duration_ms,
                 group.share_delivery_count_limit,
                 group.share_partition_max_record_locks,
                 group.share_renew_acknowledge_enable,
-                level >= DEAD_LETTERS and group.errors_deadletterqueue_topic_name != "",
+                features.level(SHARE_VERSION) >= DEAD_LETTERS
+                and group.errors_deadletterqueue_topic_name != "",
                 group.odradek_share_delay_enable,
                 group.odradek_share_backoff_ms,
                 group.odradek_share_backoff_max_ms,

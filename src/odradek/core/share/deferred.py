@@ -37,6 +37,7 @@ class Deferred:
     """The deferred records of one share partition."""
 
     def __init__(self) -> None:
+        self.count_max = DEFERRED_MAX
         self.unfinished = OffsetSet()
         """The offsets of all deferred records that are not finished."""
         self.locks = Locks()
@@ -55,7 +56,7 @@ class Deferred:
     @property
     def is_full(self) -> bool:
         """Whether no more records should be deferred."""
-        return len(self.unfinished) >= DEFERRED_MAX
+        return len(self.unfinished) >= self.count_max
 
     @property
     def ready_count(self) -> int:

@@ -41,13 +41,16 @@ class StateBatch(NamedTuple):
 
 
 def combine(
-    before: Sequence[StateBatch], changes: Iterable[StateBatch], start_offset: int
+    before: Sequence[StateBatch],
+    changes: Iterable[StateBatch],
+    start_offset: int,
+    many: int = MANY,
 ) -> list[StateBatch]:
     """Return the batches after the changes, without the offsets before `start_offset`.
 
     `before` is the result of an earlier call. If `start_offset` is -1, all offsets are kept.
     """
-    if len(before) >= MANY:
+    if len(before) >= many:
         return _combine_near(before, changes, start_offset)
     return _combine_all(before, changes, start_offset)
 
