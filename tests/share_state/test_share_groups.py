@@ -292,6 +292,8 @@ def test_the_assignor_gives_each_partition_to_about_as_many_members(seed):
             sizes = [sum(map(len, each.values())) for each in targets.values()]
             assert max(sizes) - min(sizes) <= 1, f"seed {seed}"
         else:
+            # As in Kafka, a member may keep partitions of a topic to which nobody subscribes any more.
+            subscribed = {topic for topics in members.values() for topic in topics}
             for member_id, topics in members.items():
                 held = {topic for topic, partitions in targets[member_id].items() if partitions}
-                assert held == set(topics), f"seed {seed}"
+                assert held & subscribed == set(topics), f"seed {seed}"

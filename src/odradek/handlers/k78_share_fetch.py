@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from odradek.broker.broker import Broker
@@ -61,8 +61,8 @@ RECORD_LIMIT: Final = 1
 
 def handle(
     broker: Broker, context: RequestContext, request: ShareFetchRequest
-) -> Coroutine[None, None, ShareFetchResponse]:
-    """Acquire records, and apply the acknowledgements. Return what waits for their results."""
+) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
+    """Apply the acknowledgements, and acquire records. Respond at once if nothing is waited for."""
     key = check_request(broker, context, request.group_id, request.member_id)
     if request.is_renew_ack:
         _check_renewal(request)
@@ -91,7 +91,10 @@ def handle(
         if quota is not None:
             bytes_max = min(bytes_max, quota.bytes_max)
         fetch = _Fetching(broker, request, key, wanted, errors, bytes_max)
-    return _answer(broker, context, request, session, acknowledging, fetch, quota, lock_duration_ms)
+    answer = _Answer(
+        broker, context, request, session, acknowledging, fetch, quota, lock_duration_ms
+    )
+    return answer.make() if answer.is_known else answer.wait()
 
 
 async def _refused_later(error: ApiError, wait_ms: int) -> ShareFetchResponse:
@@ -100,33 +103,60 @@ async def _refused_later(error: ApiError, wait_ms: int) -> ShareFetchResponse:
     raise error
 
 
-async def _answer(
-    broker: Broker,
-    context: RequestContext,
-    request: ShareFetchRequest,
-    session: ShareSession,
-    acknowledging: Acknowledging,
-    fetch: _Fetching | None,
-    quota: _Quota | None,
-    lock_duration_ms: int,
-) -> ShareFetchResponse:
-    """Return the acquired records, and the results of the acknowledgements."""
-    results = {} if fetch is None else await fetch.results()
-    told = _news(session, results, request.share_session_epoch)
-    for partition, outcome in (await acknowledging.results()).items():
-        result = told.get(partition)
-        if result is None:
-            result = told[partition] = PartitionData(partition_index=partition[1], records=b"")
-        result.acknowledge_error_code = outcome.code
-        result.acknowledge_error_message = outcome.message
-    if request.share_session_epoch == FINAL_EPOCH:
-        broker.share_partitions.close_session(session.key)
-    response = _respond(broker, context, told)
-    response.acquisition_lock_timeout_ms = lock_duration_ms
-    if quota is not None:
-        response.throttle_time_ms = quota.charge(response)
-    warm = broker.cold_reads.warm(response)
-    return await warm if isinstance(warm, asyncio.Future) else warm
+class _Answer:
+    """The acquired records, and the results of the acknowledgements."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        context: RequestContext,
+        request: ShareFetchRequest,
+        session: ShareSession,
+        acknowledging: Acknowledging,
+        fetch: _Fetching | None,
+        quota: _Quota | None,
+        lock_duration_ms: int,
+    ) -> None:
+        self._broker = broker
+        self._context = context
+        self._epoch = request.share_session_epoch
+        self._session = session
+        self._acknowledging = acknowledging
+        self._fetch = fetch
+        self._quota = quota
+        self._lock_duration_ms = lock_duration_ms
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the response can be made."""
+        return (self._fetch is None or self._fetch.is_done) and self._acknowledging.is_stored
+
+    async def wait(self) -> ShareFetchResponse:
+        """Return the response when it can be made."""
+        if self._fetch is not None:
+            await self._fetch.wait()
+        await self._acknowledging.wait()
+        made = self.make()
+        return await made if isinstance(made, asyncio.Future) else made
+
+    def make(self) -> ShareFetchResponse | asyncio.Future[ShareFetchResponse]:
+        """Return the response, or a future of it if records must be read from the disk."""
+        broker, session = self._broker, self._session
+        results = {} if self._fetch is None else self._fetch.results()
+        told = _news(session, results, self._epoch)
+        for partition, outcome in self._acknowledging.results().items():
+            result = told.get(partition)
+            if result is None:
+                result = told[partition] = PartitionData(partition_index=partition[1], records=b"")
+            result.acknowledge_error_code = outcome.code
+            result.acknowledge_error_message = outcome.message
+        if self._epoch == FINAL_EPOCH:
+            broker.share_partitions.close_session(session.key)
+        response = _respond(broker, self._context, told)
+        response.acquisition_lock_timeout_ms = self._lock_duration_ms
+        if self._quota is not None:
+            response.throttle_time_ms = self._quota.charge(response)
+        return broker.cold_reads.warm(response)
 
 
 def _check_renewal(request: ShareFetchRequest) -> None:
@@ -223,9 +253,19 @@ class _Fetching:
         )
         self._fetch.begin()
 
-    async def results(self) -> Results:
+    @property
+    def is_done(self) -> bool:
+        """Whether the fetch has ended."""
+        return self._fetch.is_done
+
+    async def wait(self) -> None:
+        """Wait until the fetch has ended."""
+        if not self._fetch.is_done:
+            await self._fetch.wait()
+
+    def results(self) -> Results:
         """Return the results of all partitions, when the fetch has ended."""
-        return await self._fetch.results() | self._refused
+        return self._fetch.results() | self._refused
 
 
 class _Quota:

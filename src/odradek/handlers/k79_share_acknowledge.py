@@ -10,15 +10,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
-from odradek.core.share.session import FINAL_EPOCH, INITIAL_EPOCH, SessionKey
+from odradek.core.share.session import FINAL_EPOCH, INITIAL_EPOCH, PartitionKey
 from odradek.handlers.handler import Handler
 from odradek.handlers.share import (
     Acknowledgements,
     Acknowledging,
+    Outcome,
     PartitionErrors,
     check_request,
     current_leader,
@@ -37,19 +38,13 @@ from odradek.wire.generated.share_acknowledge_response import (
 
 def handle(
     broker: Broker, context: RequestContext, request: ShareAcknowledgeRequest
-) -> Coroutine[None, None, ShareAcknowledgeResponse]:
-    """Return the results of the acknowledgements."""
+) -> ShareAcknowledgeResponse | Coroutine[None, None, ShareAcknowledgeResponse]:
+    """Apply the acknowledgements. Respond at once if they are stored at once."""
     key = check_request(broker, context, request.group_id, request.member_id)
     epoch = request.share_session_epoch
     if epoch == INITIAL_EPOCH:
         raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     broker.share_partitions.sessions.use(key, epoch)
-    return _handle(broker, context, request, key)
-
-
-async def _handle(
-    broker: Broker, context: RequestContext, request: ShareAcknowledgeRequest, key: SessionKey
-) -> ShareAcknowledgeResponse:
     acknowledgements: Acknowledgements = {
         (topic.topic_id, partition.partition_index): read_batches(partition.acknowledgement_batches)
         for topic in request.topics
@@ -60,9 +55,26 @@ async def _handle(
         broker, key, acknowledgements, errors, context.api_version, is_renew=request.is_renew_ack
     )
     lock_duration_ms = broker.share_partitions.settings.of(key.group_id).record_lock_duration_ms
-    results = await acknowledging.results()
-    if request.share_session_epoch == FINAL_EPOCH:
-        broker.share_partitions.close_session(key)
+
+    def answer() -> ShareAcknowledgeResponse:
+        results = acknowledging.results()
+        if epoch == FINAL_EPOCH:
+            broker.share_partitions.close_session(key)
+        return _respond(broker, context, results, lock_duration_ms)
+
+    async def wait() -> ShareAcknowledgeResponse:
+        await acknowledging.wait()
+        return answer()
+
+    return answer() if acknowledging.is_stored else wait()
+
+
+def _respond(
+    broker: Broker,
+    context: RequestContext,
+    results: Mapping[PartitionKey, Outcome],
+    lock_duration_ms: int,
+) -> ShareAcknowledgeResponse:
     response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_duration_ms)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     nodes: dict[int, NodeEndpoint] = {}

@@ -136,14 +136,27 @@ class Acknowledging:
             elif batches:
                 self._begun[key] = broker.share_partitions.acknowledge(session, key, batches)
 
-    async def results(self) -> dict[PartitionKey, Outcome]:
-        """Return the result of each partition, when all are stored.
+    @property
+    def is_stored(self) -> bool:
+        """Whether the results are known."""
+        return not any(
+            isinstance(begun, asyncio.Future) and not begun.done() for begun in self._begun.values()
+        )
+
+    async def wait(self) -> None:
+        """Wait until the results are known."""
+        for begun in self._begun.values():
+            if isinstance(begun, asyncio.Future) and not begun.done():
+                await begun
+
+    def results(self) -> dict[PartitionKey, Outcome]:
+        """Return the result of each partition, when they are known.
 
         As in Kafka, a partition without batches has no result if no other partition has batches.
         """
         results = self._results
         for key, begun in self._begun.items():
-            failure = await begun if isinstance(begun, asyncio.Future) else begun
+            failure = begun.result() if isinstance(begun, asyncio.Future) else begun
             results[key] = Outcome() if failure is None else Outcome(failure.code, failure.message)
         if self._begun:
             for key in self._empty:

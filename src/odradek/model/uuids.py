@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from functools import lru_cache
 
 ZERO = bytes(16)
 """This value means that there is no id."""
@@ -21,6 +22,7 @@ DIRECTORY_LOST = bytes(15) + b"\x02"
 """A directory id. It means that the directory is offline."""
 
 
+@lru_cache(maxsize=1024)
 def to_text(value: bytes) -> str:
     """Return the text form of a UUID, such as `AAAAAAAAAAAAAAAAAAAAAA` for `bytes(16)`."""
     return base64.urlsafe_b64encode(value).decode().rstrip("=")

@@ -43,8 +43,8 @@ from odradek.wire.generated.read_share_group_state_summary_request import (
 from odradek.wire.generated.read_share_group_state_summary_response import (
     ReadShareGroupStateSummaryResponse,
 )
-from odradek.wire.generated.write_share_group_state_request import WriteShareGroupStateRequest
-from odradek.wire.generated.write_share_group_state_response import WriteShareGroupStateResponse
+from odradek.wire.generated.write_share_group_state_request import PartitionData as WritePartition
+from odradek.wire.generated.write_share_group_state_response import PartitionResult as WriteResult
 
 log: Final = logging.getLogger("odradek.share")
 
@@ -117,10 +117,12 @@ class SharePersister:
         response: ReadShareGroupStateResponse = await self._perform(share_apis.READ, request)
         return response
 
-    async def write(self, request: WriteShareGroupStateRequest, /) -> WriteShareGroupStateResponse:
+    def write(
+        self, key: SharePartitionKey, data: WritePartition, /
+    ) -> WriteResult | asyncio.Future[WriteResult]:
         """See `Persister`."""
-        response: WriteShareGroupStateResponse = await self._perform(share_apis.WRITE, request)
-        return response
+        result: WriteResult | asyncio.Future[WriteResult] = self._begin(share_apis.WRITE, key, data)
+        return result
 
     async def delete(
         self, request: DeleteShareGroupStateRequest, /

@@ -84,7 +84,7 @@ def failed(key: PartitionKey, error: ApiError) -> PartitionData:
 
 
 class ShareFetch:
-    """One share fetch. Create it, call `begin`, and await `results`."""
+    """One share fetch. Create it, call `begin`, and `wait` if it has not ended then."""
 
     def __init__(
         self,
@@ -132,14 +132,23 @@ class ShareFetch:
             self._watch()
             self._timer = self._loop.call_later(max(0, limits.wait_ms) / 1000, self.expire)
 
-    async def results(self) -> Results:
-        """Return the results of the partitions that were fetched or have an error."""
+    @property
+    def is_done(self) -> bool:
+        """Whether the fetch has ended."""
+        return self._future.done()
+
+    async def wait(self) -> None:
+        """Wait until the fetch has ended."""
         try:
-            return await self._future
+            await self._future
         finally:
             if self._timer is not None:
                 self._timer.cancel()
                 self._unwatch()
+
+    def results(self) -> Results:
+        """Return the results of the partitions that were fetched or have an error, at the end."""
+        return self._future.result()
 
     # -- waiting --------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from odradek.broker.partition import Partition
 from odradek.broker.share.dead_letters import NoLeader
@@ -21,9 +21,11 @@ from odradek.core.share.acknowledgement import AcknowledgementBatch, Change
 from odradek.core.share.acquisition import Aborted, Acquired, FetchedBatch, Request
 from odradek.core.share.dead_letters import DeadLetters, joined
 from odradek.core.share.partition import Phase, SharePartition
+from odradek.core.share.passed import Passed
 from odradek.core.share.schedule import RecordTime, Schedule, Scheduled
 from odradek.core.share.states import RecordState, ShareSettings, StateBatch, combined
 from odradek.core.share.window import InvalidState
+from odradek.core.share_coordinator.key import SharePartitionKey
 from odradek.env.clock import Clock
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.read_share_group_state_request import (
@@ -42,9 +44,8 @@ from odradek.wire.generated.write_share_group_state_request import (
 from odradek.wire.generated.write_share_group_state_request import (
     StateBatch as WrittenBatch,
 )
-from odradek.wire.generated.write_share_group_state_request import (
-    WriteShareGroupStateRequest,
-    WriteStateData,
+from odradek.wire.generated.write_share_group_state_response import (
+    PartitionResult as WriteResult,
 )
 
 log: Final = logging.getLogger("odradek.share")
@@ -129,6 +130,13 @@ class DeadLetterQueue(Protocol):
         ...
 
 
+class _Write(NamedTuple):
+    """A write that has begun."""
+
+    passed: Passed
+    outcome: WriteResult | asyncio.Future[WriteResult]
+
+
 class LocalSharePartition:
     """One share group in one partition that this broker leads. Use it only on the loop's thread."""
 
@@ -151,6 +159,7 @@ class LocalSharePartition:
         self.load_error: ApiError | None = None
         """Why the state could not be loaded."""
         self._persister = persister
+        self._key = SharePartitionKey(group_id, partition.topic_id, partition.index)
         self._settings = settings
         self._dead_letters = dead_letters
         self._unstored: list[tuple[Change, asyncio.Future[ApiError | None]]] = []
@@ -336,11 +345,12 @@ class LocalSharePartition:
 
     def acknowledge(
         self, member_id: str, batches: Sequence[AcknowledgementBatch]
-    ) -> asyncio.Future[ApiError | None] | None:
+    ) -> asyncio.Future[ApiError | None] | ApiError | None:
         """Apply a member's acknowledgements.
 
-        Return None if nothing must be stored, or a future, which is done when the change is stored
-        or undone. Its result is the error of the share coordinator, if there is one.
+        Return None if the change is stored, or must not be stored, and the error of the share
+        coordinator if the change could not be stored and is undone. If that is not known yet,
+        return a future of it.
 
         Raises:
             ApiError: INVALID_REQUEST or INVALID_RECORD_STATE. Nothing has changed then.
@@ -349,7 +359,7 @@ class LocalSharePartition:
         self._set_timer()
         return self._store(change)
 
-    def release(self, member_id: str) -> asyncio.Future[ApiError | None] | None:
+    def release(self, member_id: str) -> asyncio.Future[ApiError | None] | ApiError | None:
         """Release all records of a member. The result is that of `acknowledge`.
 
         Raises:
@@ -357,31 +367,42 @@ class LocalSharePartition:
         """
         return self._store(self.machine.release(member_id))
 
-    def _store(self, change: Change) -> asyncio.Future[ApiError | None] | None:
+    def _store(self, change: Change) -> asyncio.Future[ApiError | None] | ApiError | None:
         if not change.transitions:
             return None
+        write = None
+        if not self._is_storing:
+            write = self._begin_write(combined(change.batches))
+            if not isinstance(write.outcome, asyncio.Future):
+                error = self._end_write(write.passed, write.outcome)
+                self._on_stored(change, error)
+                self.waiters.notify()
+                return error
         stored: asyncio.Future[ApiError | None] = self._loop.create_future()
         self._unstored.append((change, stored))
-        if not self._is_storing:
+        if write is not None:
             self._is_storing = True
-            self._begin(self._store_all())
+            self._begin(self._store_all(write))
         return stored
 
-    async def _store_all(self) -> None:
-        """Store changes until there are none. Changes that come during a write are stored together.
+    async def _store_all(self, write: _Write) -> None:
+        """Finish a write, and store the changes that came meanwhile together, until there are none.
 
         They concern different records: a record cannot be changed again before it is stored.
         """
         try:
-            while self._unstored:
+            while True:
                 unstored, self._unstored = self._unstored, []
-                batches = [batch for change, _ in unstored for batch in change.batches]
-                error = await self._write(combined(batches))
+                error = await self._finished(write)
                 for change, stored in unstored:
                     self._on_stored(change, error)
                     if not stored.done():
                         stored.set_result(error)
                 self.waiters.notify()
+                if not self._unstored:
+                    break
+                batches = [batch for change, _ in self._unstored for batch in change.batches]
+                write = self._begin_write(combined(batches))
         finally:
             self._is_storing = False
 
@@ -395,10 +416,13 @@ class LocalSharePartition:
 
     async def _write(self, batches: Sequence[StateBatch]) -> ApiError | None:
         """Store state batches; return the error, if there is one."""
-        machine, partition = self.machine, self.partition
+        return await self._finished(self._begin_write(batches))
+
+    def _begin_write(self, batches: Sequence[StateBatch]) -> _Write:
+        machine = self.machine
         passed = machine.passed()
         data = WritePartition(
-            partition=partition.index,
+            partition=self.partition.index,
             state_epoch=machine.state_epoch,
             leader_epoch=machine.leader_epoch,
             start_offset=machine.start_offset,
@@ -413,20 +437,20 @@ class LocalSharePartition:
                 for each in (*batches, *passed.batches)
             ],
         )
-        response = await self._persister.write(
-            WriteShareGroupStateRequest(
-                group_id=self.group_id,
-                topics=[WriteStateData(topic_id=partition.topic_id, partitions=[data])],
-            )
-        )
-        for topic in response.results:
-            for result in topic.partitions:
-                if topic.topic_id == partition.topic_id and result.partition == partition.index:
-                    if not result.error_code:
-                        machine.on_passed(passed)
-                        return None
-                    return member_error(result.error_code, result.error_message)
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return _Write(passed, self._persister.write(self._key, data))
+
+    async def _finished(self, write: _Write) -> ApiError | None:
+        outcome = write.outcome
+        if isinstance(outcome, asyncio.Future):
+            await asyncio.wait((outcome,))  # the write goes on if this task is cancelled
+            outcome = outcome.result()
+        return self._end_write(write.passed, outcome)
+
+    def _end_write(self, passed: Passed, result: WriteResult) -> ApiError | None:
+        if result.error_code:
+            return member_error(result.error_code, result.error_message)
+        self.machine.on_passed(passed)
+        return None
 
     # -- locks ----------------------------------------------------------------------------------
 

@@ -189,8 +189,8 @@ class SharePartitionManager:
     ) -> asyncio.Future[ApiError | None] | ApiError | None:
         """Apply a member's acknowledgements.
 
-        Return an error, None if nothing must be stored, or a future, which is done when the
-        acknowledgements are stored. The result of the future is the error, if there is one.
+        Return an error, None if there is none, or a future of this result. The result is known when
+        the acknowledgements are stored.
         """
         local = self.find(session.group_id, key)
         if local is None:
@@ -199,19 +199,26 @@ class SharePartitionManager:
             stored = local.acknowledge(session.member_id, batches)
         except ApiError as error:
             return error
-        if stored is None:
-            self._count(batches)
-            return None
+        if not isinstance(stored, asyncio.Future):
+            self._on_stored(local, batches, stored)
+            return stored
 
         def on_stored(done: asyncio.Future[ApiError | None]) -> None:
-            failure = None if done.cancelled() else done.result()
-            if failure is None:
-                self._count(batches)
-            else:
-                self.check_fenced(local, failure)
+            self._on_stored(local, batches, None if done.cancelled() else done.result())
 
         stored.add_done_callback(on_stored)
         return stored
+
+    def _on_stored(
+        self,
+        local: LocalSharePartition,
+        batches: Sequence[AcknowledgementBatch],
+        failure: ApiError | None,
+    ) -> None:
+        if failure is None:
+            self._count(batches)
+        else:
+            self.check_fenced(local, failure)
 
     def _count(self, batches: Sequence[AcknowledgementBatch]) -> None:
         for first, last, types in batches:
@@ -263,8 +270,10 @@ class SharePartitionManager:
         except ApiError as error:
             log.debug("records of member %s could not be released: %s", member_id, error)
             return
-        if stored is not None:
+        if isinstance(stored, asyncio.Future):
             self._tasks.run(self._check_stored(local, stored))
+        elif stored is not None:
+            self.check_fenced(local, stored)
 
     async def _check_stored(
         self, local: LocalSharePartition, stored: asyncio.Future[ApiError | None]

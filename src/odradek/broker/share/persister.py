@@ -3,13 +3,16 @@
 The leader of a topic's partition reads and writes the state of its share partitions. The group
 coordinator initializes, deletes and summarizes this state. The coordinator of a share partition may
 be on another broker. The interface has the requests and responses of KIP-932, so callers are
-independent of where the state is stored.
+independent of where the state is stored. Writes, which follow every acknowledgement, are an
+exception: they concern one share partition, and return at once if the state is stored at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
+from odradek.core.share_coordinator.key import SharePartitionKey
 from odradek.wire.generated.delete_share_group_state_request import DeleteShareGroupStateRequest
 from odradek.wire.generated.delete_share_group_state_response import DeleteShareGroupStateResponse
 from odradek.wire.generated.initialize_share_group_state_request import (
@@ -26,8 +29,8 @@ from odradek.wire.generated.read_share_group_state_summary_request import (
 from odradek.wire.generated.read_share_group_state_summary_response import (
     ReadShareGroupStateSummaryResponse,
 )
-from odradek.wire.generated.write_share_group_state_request import WriteShareGroupStateRequest
-from odradek.wire.generated.write_share_group_state_response import WriteShareGroupStateResponse
+from odradek.wire.generated.write_share_group_state_request import PartitionData as WritePartition
+from odradek.wire.generated.write_share_group_state_response import PartitionResult as WriteResult
 
 
 class Persister(Protocol):
@@ -55,8 +58,10 @@ class Persister(Protocol):
         """
         ...
 
-    async def write(self, request: WriteShareGroupStateRequest, /) -> WriteShareGroupStateResponse:
-        """Store changes of share partitions (key 85).
+    def write(
+        self, key: SharePartitionKey, data: WritePartition, /
+    ) -> WriteResult | asyncio.Future[WriteResult]:
+        """Store a change of a share partition (key 85). Return the result, or a future of it.
 
         A start offset of -1 does not change the start offset.
         """
