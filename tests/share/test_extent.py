@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.share.histories import LOCK_MS, MEMBERS, Log
 
-from odradek.broker.share.records import Extent, fetched_batches
+from odradek.broker.share.records import PIECE_BYTES, SMALL_BYTES, Extent, fetched_batches
 from odradek.core.share.acknowledgement import AcknowledgementBatch
 from odradek.core.share.acquisition import FetchedBatch, Request
 from odradek.core.share.partition import SharePartition
@@ -19,6 +20,7 @@ from odradek.core.share.states import RecordState, ShareSettings, StateBatch
 from odradek.env.file_range import FileRange
 from odradek.env.file_system import OsFileSystem
 from odradek.model.errors import ApiError
+from odradek.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAGIC_POSITION
 
 OFFSETS = 600
 OPERATIONS = 60
@@ -100,3 +102,28 @@ def test_the_batches_that_are_left_out_make_no_difference(
         assert least.states() == whole.states()
         assert least.start_offset == whole.start_offset
     assert left_out
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_batches_of_all_sizes_are_found(seed: int, tmp_path: Path) -> None:
+    """After a large batch only a header is read, after a small one as much as has many headers."""
+    draw = random.Random(seed)
+    data, wanted = bytearray(), []
+    for number in range(60):
+        size = draw.choice((70, 200, SMALL_BYTES - 1, SMALL_BYTES, PIECE_BYTES, 70_000))
+        header = bytearray(HEADER_SIZE)
+        header[:12] = struct.pack(">qi", 2 * number, size - LOG_OVERHEAD)
+        header[MAGIC_POSITION] = MAGIC
+        header[23:27] = struct.pack(">i", 1)
+        data += header + bytes(size - HEADER_SIZE)
+        wanted.append((2 * number, 2 * number + 1, size))
+    cut = draw.choice((0, 1, size - 1))
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        records = FileRange(descriptor, 0, len(data) - cut, None)
+        found = fetched_batches(OsFileSystem(), records)
+    finally:
+        os.close(descriptor)
+    assert [each[:3] for each in found] == wanted[: 60 - (cut > 0)]
