@@ -29,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from typing import Any
 
+from odradek.env import event_loop
 from odradek.env.file_range import FileRange
 from odradek.env.tls_files import TlsError
 
@@ -60,6 +61,7 @@ class TlsTransport:
         "_error",
         "_handshakes",
         "_is_closed",
+        "_is_deferred",
         "_is_ended",
         "_is_pending_scheduled",
         "_is_stepping",
@@ -116,9 +118,11 @@ class TlsTransport:
         self._is_ended = False
         """Whether the client has ended its direction. The socket may stay open without bytes."""
         self._is_closed = False
+        self._is_deferred = False
         self._opened: asyncio.Future[None] | None = None
         """Done when the handshake is complete or has failed; None if nobody waits for it."""
         if server_name is None:
+            self._is_deferred = event_loop.defer(loop, self._descriptor, peer_address.host)
             loop.add_reader(self._descriptor, self._step)
         else:
             self._step()
@@ -166,7 +170,7 @@ class TlsTransport:
         self._is_stepping = False
         error = None if done.cancelled() else done.exception()
         if self._is_closed:
-            self._socket.close()
+            self._close_socket()
         elif isinstance(error, ssl.SSLWantReadError):
             self._loop.add_reader(self._descriptor, self._step)
         elif isinstance(error, ssl.SSLWantWriteError):
@@ -318,6 +322,12 @@ class TlsTransport:
         if not self._is_closed:
             self._schedule_pending()
 
+    def prefer(self) -> None:
+        """See `Transport`."""
+        if self._is_deferred:
+            self._is_deferred = False
+            event_loop.prefer(self._loop, self._descriptor)
+
     def close(self) -> None:
         """See `Transport`."""
         if self._is_closed:
@@ -333,6 +343,10 @@ class TlsTransport:
                 self._socket.unwrap()  # send the alert that tells the client of the end
             except (OSError, ValueError):
                 pass
+        self._close_socket()
+
+    def _close_socket(self) -> None:
+        self.prefer()
         self._socket.close()
 
     def __repr__(self) -> str:
