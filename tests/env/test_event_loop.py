@@ -21,6 +21,16 @@ from odradek.env.event_loop import (
 linux = pytest.mark.skipif(sys.platform != "linux", reason="strangers need EPOLLONESHOT")
 
 
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 def _pairs(count: int) -> list[tuple[socket.socket, socket.socket]]:
     return [socket.socketpair() for _ in range(count)]
 
@@ -32,7 +42,7 @@ def _close(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
 
 
 def test_a_turn_serves_a_few_and_the_next_turns_the_rest() -> None:
-    selector = NodeSelector()
+    selector = NodeSelector(Clock())
     pairs = _pairs(3 * TURN_EVENTS_MAX)
     try:
         for ours, theirs in pairs:
@@ -50,7 +60,7 @@ def test_a_turn_serves_a_few_and_the_next_turns_the_rest() -> None:
 
 
 def test_a_socket_that_is_closed_before_its_turn_is_not_served() -> None:
-    selector = NodeSelector()
+    selector = NodeSelector(Clock())
     pairs = _pairs(TURN_EVENTS_MAX + 3)
     try:
         for ours, theirs in pairs:
@@ -85,16 +95,6 @@ def test_a_wait_without_sockets_is_measured() -> None:
         selector.close()
 
 
-class Clock:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def _ready_pairs(selector: NodeSelector, count: int) -> list[tuple[socket.socket, socket.socket]]:
     pairs = _pairs(count)
     for ours, theirs in pairs:
@@ -127,7 +127,7 @@ def test_after_a_long_iteration_fewer_sockets_are_served():
 
 @linux
 def test_strangers_are_served_after_others_and_their_addresses_take_turns():
-    selector = NodeSelector()
+    selector = NodeSelector(Clock())
     strangers = _ready_pairs(selector, 3 * TURN_EVENTS_MAX)
     late, known = _ready_pairs(selector, 2)
     try:
@@ -150,7 +150,7 @@ def test_strangers_are_served_after_others_and_their_addresses_take_turns():
 
 @linux
 def test_a_stranger_that_waits_is_not_reported_again():
-    selector = NodeSelector()
+    selector = NodeSelector(Clock())
     pairs = _ready_pairs(selector, 2 * TURN_EVENTS_MAX)
     reported = []
     select = selectors.DefaultSelector.select
@@ -170,7 +170,7 @@ def test_a_stranger_that_waits_is_not_reported_again():
 
 @linux
 def test_strangers_that_wait_may_be_preferred_changed_or_closed():
-    selector = NodeSelector()
+    selector = NodeSelector(Clock())
     pairs = _ready_pairs(selector, TURN_EVENTS_MAX + 3)
     try:
         for ours, _ in pairs:
