@@ -16,7 +16,7 @@ from odradek.wire.primitives import Buffer, Decoder, MalformedMessage, check_cou
 LARGE_BYTES: Final = 100_000
 """The elements of longer requests are counted. Shorter requests have fewer bytes than `ELEMENTS_MAX`,
 and so fewer elements."""
-ELEMENTS_MAX: Final = 100_000
+ELEMENTS_MAX: Final = 125_000
 """Maximum number of elements of all arrays of a request. Apache Kafka has no such limit. A request about
 all of 10 000 partitions with their replicas has 50 000 elements."""
 
