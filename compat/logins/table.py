@@ -193,6 +193,10 @@ _KERBEROS_ROWS = (
         {**_KERBEROS, "tickets": KerberosFile(f"{USER}.tickets")},
         (
             Case("expired ticket", {"tickets": KerberosFile(f"{USER}.expired.tickets")}),
+            Case(
+                "expired ticket for the service",
+                {"tickets": KerberosFile(f"{USER}.outdated.tickets")},
+            ),
             Case("no ticket", {"tickets": KerberosFile("missing.tickets")}),
         ),
         needs_kerberos=True,

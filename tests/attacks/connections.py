@@ -16,10 +16,13 @@ from tests.attacks.attack import (
     is_closed,
     log_in,
     many,
+    receive_frame,
     reset,
     send_quietly,
 )
 from tests.attacks.target import Victim
+
+from odradek.wire.large_requests import ELEMENTS_MAX
 
 METADATA, LIST_OFFSETS, PRODUCE, API_VERSIONS = 3, 2, 0, 18
 HUGE = 2**31 - 1
@@ -118,6 +121,18 @@ def empty_elements(victim: Victim, count: int) -> None:
             connection.settimeout(120)
             send_quietly(connection, frame(body))
             assert is_closed(connection)
+
+
+@attack("requests with as many elements as are allowed", count=20, growth_max_megabytes=200)
+def full_elements(victim: Victim, count: int) -> None:
+    """ListOffsets of partitions that do not exist."""
+    partitions = ELEMENTS_MAX - 1
+    body = header(LIST_OFFSETS, 1) + struct.pack(">iihi", -1, 1, 0, partitions)
+    request = frame(body + bytes(12) * partitions)
+    with connect(victim.port) as connection:
+        for _ in range(count):
+            connection.sendall(request)
+            receive_frame(connection)
 
 
 @attack("many small requests whose responses nobody reads", count=500, growth_max_megabytes=900)

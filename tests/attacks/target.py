@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +27,13 @@ LISTENERS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 SAMPLE_SECONDS = 0.05
+LIMIT_TIMES = 3
+"""The limit of the p99 of the honest clients during an attack, relative to the p99 without it. It is
+reported, not checked."""
 FILES_KEPT = 500
 """File descriptors that this process and the node need for other things than connections."""
+FILES_MORE = 8
+"""The honest clients open and close connections all the time."""
 GIVES_WAY = 10
 """Attackers have a lower priority than the node and the honest clients: they represent other
 machines."""
@@ -103,18 +109,33 @@ class Honest:
 
 
 class Used(NamedTuple):
-    """What the node used during an attack."""
+    """What the node used during an attack, and the p99 of the honest clients in milliseconds."""
 
+    seconds: float
     rss_bytes: int
     """The growth of its resident memory, at most, with that of its child processes."""
     calm: dict[str, float]
+    """Before the attack."""
+    elsewhere: dict[str, float]
+    """While the same attack ran against another node on the same machine."""
     busy: dict[str, float]
+    """During the attack."""
 
     def __str__(self) -> str:
         spread = ", ".join(
-            f"{what} {self.calm[what]:.1f} -> {busy:.1f} ms" for what, busy in self.busy.items()
+            f"{what} {self.calm[what]:.1f} | {self.elsewhere[what]:.1f} | {busy:.1f} ms"
+            for what, busy in self.busy.items()
         )
-        return f"memory grew by {self.rss_bytes >> 20} MB; p99 {spread}"
+        return (
+            f"{self.seconds:.0f} s: memory grew by {self.rss_bytes >> 20} MB; p99 before | with another node attacked | "
+            f"during: {spread}; {LIMIT_TIMES} times before: {self._verdict(self.calm)}; "
+            f"{LIMIT_TIMES} times with another node attacked: {self._verdict(self.elsewhere)}"
+        )
+
+    def _verdict(self, base: Mapping[str, float]) -> str:
+        times = {what: busy / base[what] for what, busy in self.busy.items() if base[what]}
+        missed = [f"{what} {each:.1f}" for what, each in times.items() if each > LIMIT_TIMES]
+        return f"missed ({', '.join(missed)})" if missed else "kept"
 
 
 class Victim:
@@ -160,9 +181,12 @@ class Victim:
         return self.node.port
 
     def start(self) -> None:
-        """Start the node and the honest clients, and wait until they work."""
+        """Start the node."""
         self.node.start()
         self.ports["PLAINTEXT"] = self.node.port
+
+    def start_honest_clients(self) -> None:
+        """Start the honest clients, and wait until they work. Attackers get a lower priority."""
         for name in ("plain", "secure"):
             create_topic(self.port, f"honest-{name}", {})
         places = {
@@ -198,31 +222,47 @@ class Victim:
         said = self.node.log.read_text(encoding="utf-8")
         assert "Traceback" not in said, said[said.index("Traceback") - 500 :][:4000]
 
-    @contextlib.contextmanager
-    def attacked(self, growth_max_bytes: int) -> Iterator[list[Used]]:
-        """Watch the node while it is attacked, and check it after that.
+    def attacked(
+        self, growth_max_bytes: int, attack: Callable[[Victim], object], other: Victim
+    ) -> Used:
+        """Run an attack against this node, and check the node after that.
 
-        The list gets what the node used. File descriptors must be closed after the attack.
+        The attack runs against `other` first, to show how much of the effect is due to the machine,
+        whose processors the attackers use, too. File descriptors must be closed after an attack.
         """
         honest = self.honest
         assert honest is not None
-        calm_began = time.monotonic()
+        times = [time.monotonic()]
         honest.wait_for(1000)
+        times.append(time.monotonic())
+        with other.closes_files():
+            attack(other)
+            times.append(time.monotonic())
+        honest.wait_for(200)
         before = self.rss_bytes()
-        began = time.monotonic()
-        result: list[Used] = []
-        watch = _Watch(self)
-        try:
-            yield result
-        finally:
-            peak = watch.stop()
-        ended = time.monotonic()
-        used = Used(peak - before, honest.p99(calm_began, began), honest.p99(began, ended))
-        result.append(used)
+        with self.closes_files():
+            times.append(time.monotonic())
+            watch = _Watch(self)
+            try:
+                attack(self)
+            finally:
+                peak = watch.stop()
+            times.append(time.monotonic())
+        honest.wait_for(200)
+        calm, elsewhere, _, busy = itertools.starmap(honest.p99, itertools.pairwise(times))
+        used = Used(times[-1] - times[-2], peak - before, calm, elsewhere, busy)
         self.check_log()
         assert used.rss_bytes < growth_max_bytes, str(used)
-        honest.wait_for(200)
         assert not honest.errors, honest.errors[:10]
+        return used
+
+    @contextlib.contextmanager
+    def closes_files(self) -> Iterator[None]:
+        """Wait at the end until the node has closed the files that it has opened meanwhile."""
+        files = self.files()
+        yield
+        while self.files() > files + FILES_MORE:  # files of topics that an attack created
+            time.sleep(SAMPLE_SECONDS)
 
     def close(self) -> None:
         """End the honest clients, which must have lost nothing, and the node."""

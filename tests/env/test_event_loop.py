@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import selectors
 import socket
+import sys
 
-from odradek.env.event_loop import TURN_EVENTS_MAX, MeasuredSelector
+import pytest
+
+from odradek.env.event_loop import (
+    LONG_SECONDS,
+    STRANGERS_BESIDE_OTHERS_MAX,
+    TURN_EVENTS_MAX,
+    NodeSelector,
+    defer,
+    prefer,
+)
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="strangers need EPOLLONESHOT")
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def _pairs(count: int) -> list[tuple[socket.socket, socket.socket]]:
@@ -19,7 +42,7 @@ def _close(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
 
 
 def test_a_turn_serves_a_few_and_the_next_turns_the_rest() -> None:
-    selector = MeasuredSelector()
+    selector = NodeSelector(Clock())
     pairs = _pairs(3 * TURN_EVENTS_MAX)
     try:
         for ours, theirs in pairs:
@@ -37,7 +60,7 @@ def test_a_turn_serves_a_few_and_the_next_turns_the_rest() -> None:
 
 
 def test_a_socket_that_is_closed_before_its_turn_is_not_served() -> None:
-    selector = MeasuredSelector()
+    selector = NodeSelector(Clock())
     pairs = _pairs(TURN_EVENTS_MAX + 3)
     try:
         for ours, theirs in pairs:
@@ -59,7 +82,7 @@ def test_a_socket_that_is_closed_before_its_turn_is_not_served() -> None:
 
 
 def test_a_wait_without_sockets_is_measured() -> None:
-    selector = MeasuredSelector()
+    selector = NodeSelector()
     try:
         assert selector.select(0) == []
         assert selector.turns == 1
@@ -70,3 +93,115 @@ def test_a_wait_without_sockets_is_measured() -> None:
         assert selector.take_pause_max() == 0
     finally:
         selector.close()
+
+
+def _ready_pairs(selector: NodeSelector, count: int) -> list[tuple[socket.socket, socket.socket]]:
+    pairs = _pairs(count)
+    for ours, theirs in pairs:
+        selector.register(ours, selectors.EVENT_READ)
+        theirs.send(b"x")
+    return pairs
+
+
+def test_after_a_long_iteration_fewer_sockets_are_served():
+    clock = Clock()
+    selector = NodeSelector(clock)
+    pairs = _ready_pairs(selector, TURN_EVENTS_MAX)
+    try:
+        served = []
+        for _ in range(6):
+            served.append(len(selector.select(0)))
+            while selector._held:
+                selector.select(0)
+            clock.now += 2 * LONG_SECONDS
+        assert served == [16, 8, 4, 4, 4, 4]
+        for _ in range(20):  # iterations that take no time
+            selector.select(0)
+        while selector._held:
+            selector.select(0)
+        assert len(selector.select(0)) == TURN_EVENTS_MAX
+    finally:
+        selector.close()
+        _close(pairs)
+
+
+@linux
+def test_strangers_are_served_after_others_and_their_addresses_take_turns():
+    selector = NodeSelector(Clock())
+    strangers = _ready_pairs(selector, 3 * TURN_EVENTS_MAX)
+    late, known = _ready_pairs(selector, 2)
+    try:
+        host = {ours.fileno(): "10.0.0.1" for ours, _ in strangers}
+        host[late[0].fileno()] = "10.0.0.2"
+        for descriptor, address in host.items():
+            selector.defer(descriptor, address)
+        served = [key.fd for key, _ in selector.select(0)]
+        assert served[0] == known[0].fileno()
+        assert len(served) == 1 + STRANGERS_BESIDE_OTHERS_MAX
+        assert late[0].fileno() in served[1:3]
+        known[0].recv(1)
+        served = [key.fd for key, _ in selector.select(0)]
+        assert len(served) == TURN_EVENTS_MAX
+        assert {host[each] for each in served} == {"10.0.0.1", "10.0.0.2"}  # it was not read
+    finally:
+        selector.close()
+        _close([*strangers, late, known])
+
+
+@linux
+def test_a_stranger_that_waits_is_not_reported_again():
+    selector = NodeSelector(Clock())
+    pairs = _ready_pairs(selector, 2 * TURN_EVENTS_MAX)
+    reported = []
+    select = selectors.DefaultSelector.select
+    try:
+        for ours, _ in pairs:
+            selector.defer(ours.fileno(), "10.0.0.1")
+        for _ in range(2):
+            for key, _ in selector.select(0):
+                reported.append(key.fd)
+                key.fileobj.recv(1)
+            assert select(selector, 0) == []
+        assert sorted(reported) == sorted(ours.fileno() for ours, _ in pairs)
+    finally:
+        selector.close()
+        _close(pairs)
+
+
+@linux
+def test_strangers_that_wait_may_be_preferred_changed_or_closed():
+    selector = NodeSelector(Clock())
+    pairs = _ready_pairs(selector, TURN_EVENTS_MAX + 3)
+    try:
+        for ours, _ in pairs:
+            selector.defer(ours.fileno(), "10.0.0.1")
+        first = {key.fd for key, _ in selector.select(0)}
+        left, changed, preferred = (ours for ours, _ in pairs if ours.fileno() not in first)
+        for ours, _ in pairs:
+            if ours.fileno() in first:
+                ours.recv(1)
+        selector.unregister(left)
+        selector.prefer(left.fileno())
+        selector.modify(changed, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        selector.prefer(preferred.fileno())
+        again = {key.fd: events for key, events in selector.select(0)}
+        assert again == {
+            changed.fileno(): selectors.EVENT_READ | selectors.EVENT_WRITE,
+            preferred.fileno(): selectors.EVENT_READ,
+        }
+        # A new connection with the descriptor of one that is closed is no stranger.
+        selector.register(left, selectors.EVENT_READ)
+        assert left.fileno() in {key.fd for key, _ in selectors.DefaultSelector.select(selector, 0)}
+        assert left.fileno() in {key.fd for key, _ in selectors.DefaultSelector.select(selector, 0)}
+    finally:
+        selector.close()
+        _close(pairs)
+
+
+def test_other_event_loops_know_no_strangers():
+    loop = asyncio.new_event_loop()
+    try:
+        assert not defer(loop, 5, "10.0.0.1")
+        prefer(loop, 5)
+    finally:
+        loop.close()

@@ -70,6 +70,7 @@ class ScriptedTransport:
         self.sent = bytearray()
         self.reader: Callable[[], object] | None = None
         self.writer: Callable[[], object] | None = None
+        self.is_preferred = False
         self.is_closed = False
 
     def recv_into(self, buffer: memoryview) -> int:
@@ -108,6 +109,9 @@ class ScriptedTransport:
     def unwatch_writable(self) -> None:
         self.writer = None
 
+    def prefer(self) -> None:
+        self.is_preferred = True
+
     def close(self) -> None:
         self.reader = self.writer = None
         self.is_closed = True
@@ -119,6 +123,7 @@ class Scripted:
     def __init__(self, dispatch: Callable[[Connection, memoryview], None]) -> None:
         self.request_bytes_max = 100 * 1024 * 1024
         self.dispatch = dispatch
+        self.knows_client = True
         self.buffers = ReceiveBuffers()
         self.loop = ScriptedLoop()
         self.turns = Turns(self.loop)

@@ -12,13 +12,13 @@ from contextlib import asynccontextmanager, closing
 import pytest
 
 from odradek.env.file_range import BufferedRange, FileRange
-from odradek.env.network import DEFAULT_OPTIONS, SocketNetwork, StreamOptions
+from odradek.env.network import DEFAULT_OPTIONS, Listener, SocketNetwork, StreamOptions, Transport
 from odradek.network.connection import Connection
 from odradek.network.input import READ_AHEAD_BYTES_MAX
 from odradek.network.listeners import ListenError, bind, listen
 from odradek.network.output import COPIED_BYTES_PER_TURN
 from odradek.network.responses import Slot
-from odradek.network.server import Limits, Server
+from odradek.network.server import ACCEPT_SECONDS, ACCEPTS_PER_TURN, Limits, Server
 
 PRODUCE, OTHER = b"\0\0", b"\0\1"
 
@@ -307,6 +307,55 @@ def test_limits_on_connections():
             fourth[1].close()
 
     run(scenario())
+
+
+class _Clock(asyncio.SelectorEventLoop):
+    """An event loop whose clock stands still unless the test moves it."""
+
+    passed = 0.0
+
+    def time(self) -> float:
+        return self.passed
+
+
+class _SlowListener:
+    """Accepting a connection takes as long as `seconds` says, by the clock of `_Clock`."""
+
+    def __init__(self, listener: Listener, loop: _Clock) -> None:
+        self._listener = listener
+        self._loop = loop
+        self.seconds = 0.0
+
+    def accept(self) -> Transport:
+        self._loop.passed += self.seconds
+        return self._listener.accept()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def test_an_iteration_accepts_only_a_few_and_only_for_a_short_time():
+    loop = _Clock()
+
+    async def scenario():
+        endpoint = bind(SocketNetwork(), "TEST", "127.0.0.1", 0)
+        endpoint.listener.listen(200)
+        slow = endpoint.listener = _SlowListener(endpoint.listener, loop)
+        server = Server(echo, Limits(), [endpoint])
+        count = ACCEPTS_PER_TURN + 5
+        clients = [socket.create_connection(("127.0.0.1", endpoint.port)) for _ in range(count)]
+        accepted = []
+        for seconds in (2 * ACCEPT_SECONDS, 0.75 * ACCEPT_SECONDS, 0, 0):
+            slow.seconds = seconds
+            server._accept(endpoint)
+            accepted.append(len(server.connections))
+        assert accepted == [1, 3, 3 + ACCEPTS_PER_TURN, count]
+        for each in clients:
+            each.close()
+        await server.drain(0)
+
+    with closing(loop):
+        loop.run_until_complete(scenario())
 
 
 def test_idle_connections_are_closed_busy_ones_not():

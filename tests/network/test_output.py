@@ -8,7 +8,7 @@ import pytest
 from tests.network.scripted import ScriptedTransport
 
 from odradek.env.file_range import BufferedRange, FileRange
-from odradek.network.output import COPIED_BYTES_PER_TURN, Output
+from odradek.network.output import COPIED_BYTES_PER_TURN, FILE_BYTES_PER_TURN, Output
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -56,6 +56,23 @@ def test_a_turn_copies_only_so_much_of_ranges_in_memory():
         assert not output.send()
         assert len(transport.sent) == turn * COPIED_BYTES_PER_TURN
     assert output.send()
+
+
+def test_a_turn_sends_only_so_much_of_files():
+    transport = ScriptedTransport()
+    output = Output(transport)
+    content = bytes(FILE_BYTES_PER_TURN)
+    ranges = [FileRange(-1, 0, len(content), content) for _ in range(3)]
+    ranges.insert(0, FileRange(-1, 0, 100, content))
+    output.queue(ranges, 100 + 3 * len(content))
+    sent = [(output.send(), len(transport.sent)) for _ in range(4)]
+    size = len(content)
+    assert sent == [
+        (False, 100 + size),
+        (False, 100 + 2 * size),
+        (True, 100 + 3 * size),
+        (True, 100 + 3 * size),
+    ]
 
 
 def test_a_file_that_ends_before_its_range_ends_the_connection():

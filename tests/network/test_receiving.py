@@ -9,7 +9,7 @@ import struct
 import pytest
 from tests.network.scripted import OTHER, PRODUCE, Scripted, frame
 
-from odradek.network.input import READ_AHEAD_BYTES_MAX
+from odradek.network.input import READ_AHEAD_BYTES_MAX, RECEIVED_BYTES_MAX
 from odradek.network.receive_buffers import (
     GROWTH,
     LENT_BYTES_MIN,
@@ -174,3 +174,29 @@ def test_an_idle_connection_holds_no_buffer():
     stream = frame(bytes(200_000))
     scripted.receive(stream[:100_000], stream[100_000:])
     assert scripted.buffers.spare_bytes > 0
+
+
+def test_a_long_request_arrives_in_portions():
+    seen = []
+    scripted = Scripted(lambda connection, view: seen.append(bytes(view)))
+    stream = frame(random.Random(2).randbytes(20_000_000))
+    scripted.transport.incoming.append(stream)
+    portions = []
+    while not seen:
+        before = scripted.connection.bytes_in
+        scripted.transport.reader()
+        portions.append(scripted.connection.bytes_in - before)
+    assert max(portions) == RECEIVED_BYTES_MAX
+    assert seen == [stream[4:]]
+    assert scripted.connection._input.memory is None
+
+
+def test_a_long_request_after_others_in_the_same_memory():
+    """The memory begins with requests that are dispatched already."""
+    seen = []
+    scripted = Scripted(lambda connection, view: seen.append(bytes(view)))
+    draw = random.Random(4)
+    requests = [frame(draw.randbytes(size)) for size in (300_000, 200_000, 9_000_000, 10)]
+    stream = b"".join(requests)
+    scripted.receive(*[stream[i : i + 70_000] for i in range(0, len(stream), 70_000)])
+    assert seen == [each[4:] for each in requests]

@@ -5,7 +5,14 @@ from __future__ import annotations
 from tests.network.scripted import OTHER, PRODUCE, Scripted, ScriptedLoop, frame
 
 from odradek.network.connection import PROGRESS_BYTES
-from odradek.network.turns import FRAMES_ALONE, FRAMES_BESIDE_OTHERS, TURNS_AT_ONCE, Turns
+from odradek.network.turns import (
+    FRAMES_ALONE,
+    FRAMES_BESIDE_OTHERS,
+    ROUND_SECONDS,
+    SECONDS_ALONE,
+    TURNS_AT_ONCE,
+    Turns,
+)
 
 
 def test_the_response_leaves_at_once_and_the_next_request_waits():
@@ -145,12 +152,12 @@ def test_only_a_few_have_their_turn_at_once_and_turns_are_shorter_then():
     def take(number):
         taken.append((number, turns.frames))
         if len(taken) <= count:
-            turns.wait(lambda: take(number))
+            turns.wait("10.0.0.9", lambda: take(number))
 
     count = TURNS_AT_ONCE + 2
     assert turns.frames == FRAMES_ALONE
     for number in range(count):
-        turns.wait(lambda number=number: take(number))
+        turns.wait("10.0.0.9", lambda number=number: take(number))
     assert not taken
     turns._run()
     assert taken == [(number, FRAMES_BESIDE_OTHERS) for number in range(TURNS_AT_ONCE)]
@@ -158,3 +165,66 @@ def test_only_a_few_have_their_turn_at_once_and_turns_are_shorter_then():
     assert [number for number, _ in taken] == [*range(count)] * 2
     assert taken[-1] == (count - 1, FRAMES_ALONE)
     assert turns.frames == FRAMES_ALONE
+
+
+def test_slow_requests_end_a_turn():
+    seen = []
+
+    def dispatch(connection, view):
+        seen.append(bytes(view[8:]))
+        scripted.loop.now += SECONDS_ALONE
+
+    scripted = Scripted(dispatch)
+    requests = [b"%d" % number for number in range(7)]
+    scripted.transport.incoming.append(b"".join(map(frame, requests)))
+    scripted.transport.reader()
+    assert len(seen) == 3  # the clock is read for the first time after the first request
+    scripted.loop.advance(1)
+    assert seen == requests
+
+
+def test_slow_turns_wait_for_the_next_iteration():
+    loop = ScriptedLoop()
+    turns = Turns(loop)
+    taken = []
+
+    def take(name):
+        taken.append(name)
+        loop.now += 2 * ROUND_SECONDS
+
+    for name in "abc":
+        turns.wait("10.0.0.9", lambda name=name: take(name))
+    for count in (1, 2, 3):
+        turns._run()
+        assert len(taken) == count
+    assert taken == ["a", "b", "c"]
+
+
+def test_addresses_take_turns():
+    turns = Turns(ScriptedLoop())
+    taken = []
+    for number in range(20):
+        turns.wait("10.0.0.1", lambda number=number: taken.append(number))
+    turns.wait("10.0.0.2", lambda: taken.append("other"))
+    turns._run()
+    assert taken[:3] == [0, "other", 1]
+
+
+def test_a_client_is_preferred_after_its_first_request():
+    scripted = Scripted(lambda connection, view: None)
+    scripted.receive(frame(b"1")[:-1])
+    assert not scripted.transport.is_preferred
+    scripted.receive(frame(b"1")[-1:])
+    assert scripted.transport.is_preferred
+
+
+def test_a_client_that_is_not_authenticated_is_not_preferred():
+    scripted = Scripted(lambda connection, view: None)
+    scripted.knows_client = False
+    scripted.receive(frame(b"a token"))
+    assert not scripted.transport.is_preferred
+    scripted.knows_client = True
+    scripted.receive(frame(b"1")[:-1])
+    assert not scripted.transport.is_preferred
+    scripted.receive(frame(b"1")[-1:])
+    assert scripted.transport.is_preferred

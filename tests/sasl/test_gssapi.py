@@ -168,7 +168,11 @@ def wrong_module(kdc, kind):
     keys = {"WRONG": "eve.keytab", "OLD": "alice.old.keytab"}
     if kind in keys:
         return module.replace("alice.keytab", keys[kind])
-    tickets = {"EXPIRED": "alice.expired.tickets", "MISSING": "missing.tickets"}
+    tickets = {
+        "EXPIRED": "alice.expired.tickets",
+        "OUTDATED": "alice.outdated.tickets",
+        "MISSING": "missing.tickets",
+    }
     return (
         f"{module.partition(' required')[0]} required useTicketCache=true "
         f'ticketCache="FILE:{kdc.directory / tickets[kind]}";'
@@ -192,6 +196,14 @@ def test_refused_logins(kdc, broker, listener, changes, problem, caplog):
         changes = {"sasl.jaas.config": wrong_module(kdc, changes["sasl.jaas.config"])}
     with pytest.raises(SecurityError, match=problem):
         connect(broker, listener, security(kdc, "alice", **changes))
+
+
+def test_the_broker_refuses_an_expired_ticket(kdc, broker, caplog):
+    caplog.set_level("INFO")
+    changes = {"sasl.jaas.config": wrong_module(kdc, "OUTDATED")}
+    with pytest.raises(SecurityError, match=REFUSED):
+        connect(broker, "DEFAULTS", security(kdc, "alice", **changes))
+    assert "Ticket expired" in caplog.text
 
 
 # -- tokens -----------------------------------------------------------------------------------

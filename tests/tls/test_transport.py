@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 import ssl
+import weakref
 
 import pytest
 
@@ -153,6 +155,40 @@ def test_a_failed_handshake_is_reported_by_the_callback(pki):
         listener.close()
 
     run(test())
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00 a part of a hello"])
+def test_a_client_that_leaves_during_the_handshake(pki, sent):
+    """No thread is needed to find that out. Nothing but the garbage collector could free a transport
+    whose error refers to it."""
+
+    async def test():
+        listener = listening(ServerTls(pki.server))
+        with socket.create_connection(listener.address) as client:
+            transport = await accepted(listener)
+            client.sendall(sent)
+            if sent:
+                while not listener._handshakes._threads or transport._is_stepping:
+                    await asyncio.sleep(0.001)
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+        transport.watch_readable(lambda: ended.done() or ended.set_result(None))
+        await ended
+        with pytest.raises(ConnectionResetError):
+            transport.recv_into(bytearray(1))
+        assert not transport.is_handshake_refused
+        transport.close()
+        assert not transport.is_handshake_refused
+        assert bool(listener._handshakes._threads) == bool(sent)
+        listener.close()
+        return weakref.ref(transport)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(test())() is None
+    finally:
+        gc.enable()
 
 
 def test_a_transport_may_be_closed_during_the_handshake(pki):

@@ -39,7 +39,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from odradek.env import congestion_control
+from odradek.env import congestion_control, event_loop
 from odradek.env.file_range import FileRange
 from odradek.env.tls import HANDSHAKE_THREADS, TlsTransport, connect_tls
 from odradek.env.tls_context import make_client_context, make_context
@@ -138,6 +138,13 @@ class Transport(Protocol):
 
     def unwatch_writable(self) -> None:
         """Stop calling the callback; no error if nothing is watched."""
+        ...
+
+    def prefer(self) -> None:
+        """Serve this connection like all others from now on.
+
+        An accepted connection is served after others if many are ready at once (`event_loop`).
+        """
         ...
 
     def close(self) -> None:
@@ -385,6 +392,7 @@ class SocketListener:
         loop = asyncio.get_running_loop()
         if self._context is None or self._handshakes is None:
             transport = SocketTransport(accepted, loop, peer, self._local)
+            transport.defer()
             self._use_congestion_control(accepted, transport.is_local)
             return transport
         local, remote = _address(accepted.getsockname()), _address(peer)
@@ -428,6 +436,7 @@ class SocketTransport:
 
     __slots__ = (
         "_descriptor",
+        "_is_deferred",
         "_is_read",
         "_is_written",
         "_loop",
@@ -461,6 +470,7 @@ class SocketTransport:
         self._socket = connected
         self._descriptor = connected.fileno()
         self._loop = loop
+        self._is_deferred = False
         self._is_read = False
         self._is_written = False
         self._sendfile = _sendfile
@@ -520,10 +530,21 @@ class SocketTransport:
             self._is_written = False
             self._loop.remove_writer(self._descriptor)
 
+    def defer(self) -> None:
+        """Serve this connection after others until `prefer` is called."""
+        self._is_deferred = event_loop.defer(self._loop, self._descriptor, self.peer_address.host)
+
+    def prefer(self) -> None:
+        """See `Transport`."""
+        if self._is_deferred:
+            self._is_deferred = False
+            event_loop.prefer(self._loop, self._descriptor)
+
     def close(self) -> None:
         """See `Transport`."""
         self.unwatch_readable()
         self.unwatch_writable()
+        self.prefer()
         self._socket.close()
 
     def __repr__(self) -> str:

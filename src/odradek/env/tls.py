@@ -29,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from typing import Any
 
+from odradek.env import event_loop
 from odradek.env.file_range import FileRange
 from odradek.env.tls_files import TlsError
 
@@ -60,8 +61,10 @@ class TlsTransport:
         "_error",
         "_handshakes",
         "_is_closed",
+        "_is_deferred",
         "_is_ended",
         "_is_pending_scheduled",
+        "_is_refused",
         "_is_stepping",
         "_loop",
         "_on_readable",
@@ -107,7 +110,9 @@ class TlsTransport:
         self.peer_address = peer_address
         self._state = _State.HANDSHAKE
         self._error: OSError | None = None
-        """Why the handshake failed."""
+        """Why the handshake failed. None after the end, because the traceback of an error that was
+        raised refers to this object."""
+        self._is_refused = False
         self._on_readable: Callable[[], object] | None = None
         self._on_writable: Callable[[], object] | None = None
         self._is_stepping = False
@@ -116,10 +121,12 @@ class TlsTransport:
         self._is_ended = False
         """Whether the client has ended its direction. The socket may stay open without bytes."""
         self._is_closed = False
+        self._is_deferred = False
         self._opened: asyncio.Future[None] | None = None
         """Done when the handshake is complete or has failed; None if nobody waits for it."""
         if server_name is None:
-            loop.add_reader(self._descriptor, self._step)
+            self._is_deferred = event_loop.defer(loop, self._descriptor, peer_address.host)
+            loop.add_reader(self._descriptor, self._step_on_bytes)
         else:
             self._step()
 
@@ -134,8 +141,7 @@ class TlsTransport:
     def is_handshake_refused(self) -> bool:
         """Whether this end or the other one refused the handshake. The end of the connection is no
         refusal."""
-        error = self._error
-        return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
+        return self._is_refused
 
     # -- the handshake --------------------------------------------------------------------------
 
@@ -149,6 +155,23 @@ class TlsTransport:
             self._opened = self._loop.create_future()
             await self._opened
         self._check_open()
+
+    def _step_on_bytes(self) -> None:
+        """Run a step of the handshake if bytes have arrived. If the peer has left, it has failed.
+
+        Without a thread, thousands of connections that end at once cost little.
+        """
+        problem: OSError = ConnectionResetError("the connection was closed during the handshake")
+        try:
+            if socket.socket.recv(self._socket, 1, socket.MSG_PEEK):
+                self._step()
+                return
+        except BlockingIOError:
+            return
+        except OSError as error:
+            problem = error
+        self._loop.remove_reader(self._descriptor)
+        self._fail(problem)
 
     def _step(self) -> None:
         """Run a step of the handshake in a thread."""
@@ -166,9 +189,9 @@ class TlsTransport:
         self._is_stepping = False
         error = None if done.cancelled() else done.exception()
         if self._is_closed:
-            self._socket.close()
+            self._close_socket()
         elif isinstance(error, ssl.SSLWantReadError):
-            self._loop.add_reader(self._descriptor, self._step)
+            self._loop.add_reader(self._descriptor, self._step_on_bytes)
         elif isinstance(error, ssl.SSLWantWriteError):
             self._loop.add_writer(self._descriptor, self._step)
         elif error is not None or done.cancelled():
@@ -183,6 +206,9 @@ class TlsTransport:
 
     def _fail(self, error: OSError) -> None:
         self._state, self._error = _State.FAILED, error
+        self._is_refused = isinstance(error, ssl.SSLError) and not isinstance(
+            error, ssl.SSLEOFError
+        )
         if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
             self._send_alert()
         self._end_wait()
@@ -318,12 +344,18 @@ class TlsTransport:
         if not self._is_closed:
             self._schedule_pending()
 
+    def prefer(self) -> None:
+        """See `Transport`."""
+        if self._is_deferred:
+            self._is_deferred = False
+            event_loop.prefer(self._loop, self._descriptor)
+
     def close(self) -> None:
         """See `Transport`."""
         if self._is_closed:
             return
         self._is_closed = True
-        self._on_readable = self._on_writable = None
+        self._error = self._on_readable = self._on_writable = None
         if self._is_stepping:
             return  # `_on_step` closes the socket, which the thread still uses
         self._loop.remove_reader(self._descriptor)
@@ -333,6 +365,10 @@ class TlsTransport:
                 self._socket.unwrap()  # send the alert that tells the client of the end
             except (OSError, ValueError):
                 pass
+        self._close_socket()
+
+    def _close_socket(self) -> None:
+        self.prefer()
         self._socket.close()
 
     def __repr__(self) -> str:

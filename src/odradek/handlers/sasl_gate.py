@@ -128,6 +128,11 @@ class SaslGate:
         """See `Owner`."""
         return self._server.turns
 
+    @property
+    def knows_client(self) -> bool:
+        """See `Owner`."""
+        return self._authenticator.state is State.COMPLETE
+
     def refuse_size(self, connection: Connection, size: int) -> None:
         """Close a connection whose client announced a request of an invalid size."""
         if self._authenticator.state is State.COMPLETE:

@@ -63,6 +63,11 @@ class TlsGate:
         """See `Owner`."""
         return self._server.turns
 
+    @property
+    def knows_client(self) -> bool:
+        """See `Owner`."""
+        return self._is_known
+
     def refuse_size(self, connection: Connection, size: int) -> None:
         """See `Owner`."""
         self._server.refuse_size(connection, size)

@@ -73,6 +73,11 @@ class Owner(Protocol):
         """The connections of the server that wait for their next turn."""
         ...
 
+    @property
+    def knows_client(self) -> bool:
+        """Whether the client is authenticated, if the listener requires it."""
+        ...
+
     def refuse_size(self, connection: Connection, size: int) -> None:
         """Close a connection whose client announced a request of an invalid size."""
         ...
@@ -92,6 +97,7 @@ class Connection:
         "_is_processing",
         "_is_reading",
         "_is_stopped",
+        "_is_stranger",
         "_is_waiting",
         "_is_writing",
         "_loop",
@@ -144,6 +150,8 @@ class Connection:
         self._muted_until = 0.0
         self._unmute_timer: asyncio.TimerHandle | None = None
         self._is_reading = True
+        self._is_stranger = True
+        """Whether the client has not completed a request since it is known."""
         transport.watch_readable(self.on_readable)
 
     # -- input ------------------------------------------------------------------------------
@@ -182,6 +190,8 @@ class Connection:
         dispatch = owner.dispatch
         size_max = owner.request_bytes_max
         frames = owner.turns.frames
+        deadline = 0.0
+        begin = position
         self._is_processing = True
         while end - position >= LENGTH_BYTES:
             (size,) = _length(view, position)
@@ -201,14 +211,20 @@ class Connection:
             if self._is_stopped:
                 break
             frames -= 1
-            if not frames and position < end:
-                self._wait_for_turn()
-                break
+            if position < end:
+                now = owner.turns.now()
+                deadline = deadline or now + owner.turns.seconds
+                if not frames or now > deadline:
+                    self._wait_for_turn()
+                    break
             if self._output.queued_bytes > OUTPUT_BYTES_MAX:
                 self.flush()
                 if self._is_writing or self.closed:
                     break
         self._is_processing = False
+        if self._is_stranger and position != begin and owner.knows_client:
+            self._is_stranger = False
+            self._transport.prefer()
         if position == end or self.closed:
             held = self._input
             if held is not None and held.memory is not None:
@@ -246,7 +262,7 @@ class Connection:
         if self._is_reading:
             self._is_reading = False
             self._transport.unwatch_readable()
-        self._owner.turns.wait(self._take_turn)
+        self._owner.turns.wait(self.peer.host, self._take_turn)
 
     def _take_turn(self) -> None:
         self._is_waiting = False

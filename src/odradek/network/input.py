@@ -16,6 +16,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
+from odradek.env.large_memory import enlarge
 from odradek.network.receive_buffers import (
     GROWTH,
     LENT_BYTES_MIN,
@@ -25,6 +26,8 @@ from odradek.network.receive_buffers import (
 
 READ_AHEAD_BYTES_MAX: Final = 64 * 1024
 """Maximum number of bytes that are held while a client's requests may not be processed."""
+RECEIVED_BYTES_MAX: Final = 1024 * 1024
+"""Maximum number of bytes that are received at once. More would delay other clients."""
 LENGTH_BYTES: Final = 4
 """Size of the length field before a frame. The field is a big-endian integer with the length of the
 frame."""
@@ -91,13 +94,18 @@ class Input:
                 received = self._receive(shared[count:])
                 return shared, 0, count + received, received
             if end == len(memory):
-                size = stop - self.start
-                larger = self._buffers.lend(count, size)
-                memory = self._move(memory, self.start, end, larger, size)
+                memory = self._grow(memory, count, stop - self.start)
                 end, stop = self.end, self.stop
-        received = self._receive(memory[end:stop])
+        received = self._receive(memory[end : min(stop, end + RECEIVED_BYTES_MAX)])
         self.end = end = end + received
         return memory, self.start, end, received
+
+    def _grow(self, memory: memoryview, count: int, size: int) -> memoryview:
+        """Return larger memory with the held bytes, of a frame of `size` bytes."""
+        memory = self.memory = enlarge(memory, self.start + self._buffers.length(count, size))
+        if len(memory) > self.end:
+            return memory
+        return self._move(memory, self.start, self.end, self._buffers.lend(count, size), size)
 
     def read_ahead(self) -> int | None:
         """Receive and hold a small number of bytes.

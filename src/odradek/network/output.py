@@ -16,8 +16,10 @@ from odradek.network.responses import Part, ResponseOrder
 COPIED_BYTES_PER_TURN: Final = 256 * 1024
 """Maximum number of bytes of `BufferedRange`s that are sent before other connections are served.
 Sending a megabyte takes half a millisecond, because the bytes are copied. A consumer on the same
-machine can accept many megabytes without a pause. There is no such limit for bytes that the kernel
-sends from a file, because they are not copied."""
+machine can accept many megabytes without a pause."""
+FILE_BYTES_PER_TURN: Final = 2 * 1024 * 1024
+"""After so many bytes of files, other connections are served. The kernel sends them from a file in half
+a millisecond or more."""
 
 
 class Output:
@@ -68,6 +70,7 @@ class Output:
         """
         parts = self.parts
         allowed = COPIED_BYTES_PER_TURN
+        file_allowed = FILE_BYTES_PER_TURN
         try:
             while parts:
                 part = parts[0]
@@ -88,7 +91,9 @@ class Output:
                         return False
                     allowed -= length
                 else:
-                    self._send_file(part)
+                    file_allowed = self._send_file(part, file_allowed)
+                    if part.length:
+                        return False
                 del parts[0]
         except BlockingIOError:
             return False
@@ -105,14 +110,19 @@ class Output:
             parts[:stop] = [b"".join(parts[:stop])]  # type: ignore[arg-type]
         return parts[0]  # type: ignore[return-value]
 
-    def _send_file(self, part: FileRange) -> None:
-        """Send the whole range."""
-        while part.length:
+    def _send_file(self, part: FileRange, allowed: int) -> int:
+        """Send the range until it ends or until `allowed` bytes were sent, perhaps a few more.
+
+        Return the number of bytes that may still be sent.
+        """
+        while part.length and allowed > 0:
             sent = self._transport.send_file(part)
             if sent == 0:
                 raise OSError("file ends before the range that was promised")
             part.advance(sent)
             self.bytes_out += sent
+            allowed -= sent
+        return allowed
 
     def _send_memory(self, part: BufferedRange, allowed: int) -> bool:
         """Send at most `allowed` bytes of the range; return whether all of it was sent."""

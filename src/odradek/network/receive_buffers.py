@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from odradek.env.large_memory import allocate
+
 SHARED_BYTES: Final = 256 * 1024
 """Size of the shared buffer. It is large enough for several requests. It is small enough that the
 records stay in the processor's cache until they are written."""
@@ -53,14 +55,20 @@ class ReceiveBuffers:
         """
         if count <= SMALL_BYTES_MAX:
             return memoryview(bytearray(count))
+        length = self.length(count, size)
+        spare = self._spare.get(length)
+        return spare.pop() if spare else allocate(length)
+
+    @staticmethod
+    def length(count: int, size: int) -> int:
+        """Return the length of the memory for a frame of `size` bytes of which `count` have arrived."""
         length_max = max(LENT_BYTES_MIN, count * GROWTH)
         length = next((each for each in SIZES if each >= size), size)
         if length > length_max:
             length = next((each for each in reversed(SIZES) if each <= length_max), length_max)
             if length_max >= 2 * SIZES[-1]:
                 length = length_max
-        spare = self._spare.get(length)
-        return spare.pop() if spare else memoryview(bytearray(length))
+        return length
 
     def give_back(self, memory: memoryview) -> None:
         """Take back a buffer from `lend`. The caller must not use the buffer after that."""

@@ -33,6 +33,8 @@ IDLE_SWEEPS = 8
 closed at most an eighth of the idle time too late."""
 ACCEPTS_PER_TURN = 16
 """Maximum number of connections that are accepted in one iteration of the event loop."""
+ACCEPT_SECONDS = 0.0005
+"""No connection is accepted later than this after the first one of an iteration."""
 CLOSED_PER_TURN = 64
 """Maximum number of idle connections that are closed in one iteration of the event loop."""
 ACCEPT_RETRY_SECONDS = 1.0
@@ -142,6 +144,7 @@ class Server:
         )
 
     def _accept(self, endpoint: Endpoint) -> None:
+        deadline = self._loop.time() + ACCEPT_SECONDS
         for _ in range(ACCEPTS_PER_TURN):
             if not self._has_room(endpoint.name):
                 endpoint.listener.unwatch()
@@ -165,6 +168,8 @@ class Server:
                 self._hold(transport, delay_ms, partial(self._open_late, transport, endpoint))
                 return
             self._open(transport, endpoint.name)
+            if self._loop.time() > deadline:
+                return
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)
@@ -255,6 +260,11 @@ class Server:
         return self._closed_bytes_out + sum(each.bytes_out for each in self.connections)
 
     # -- connections ------------------------------------------------------------------------
+
+    @property
+    def knows_client(self) -> bool:
+        """Whether the client is authenticated, if the listener requires it. Here it does not."""
+        return True
 
     def refuse_size(self, connection: Connection, size: int) -> None:
         """Close a connection whose client announced a request of an invalid size."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from odradek.broker.broker import Broker
 from odradek.broker.client_quotas import QuotaManagers
 from odradek.broker.controller.quorum_controller import QuorumController
-from odradek.env.event_loop import MeasuredSelector
+from odradek.env.event_loop import NodeSelector
 from odradek.handlers.dispatch import Dispatcher
 from odradek.network.server import Server
 from odradek.node.elections import Elections
@@ -41,7 +41,7 @@ class MetricSources(NamedTuple):
     """None on a node that is only a broker."""
     server: Server
     dispatcher: Dispatcher
-    selector: MeasuredSelector | None
+    selector: NodeSelector | None
     quotas: QuotaManagers
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from odradek.env.event_loop import MeasuredSelector
+from odradek.env.event_loop import NodeSelector
 from odradek.network.authentications import Outcome
 from odradek.node import controller_metrics, quota_metrics, replication_metrics, share_metrics
 from odradek.node.metric_families import BrokerSources, Family, MetricSources, Sample, one
@@ -202,7 +202,7 @@ def _cold_reads(node: BrokerSources) -> Iterator[Family]:
         yield Family(name, "counter", text, one(value))
 
 
-def _event_loop(selector: MeasuredSelector) -> Iterator[Family]:
+def _event_loop(selector: NodeSelector) -> Iterator[Family]:
     text = "Iterations of the event loop."
     yield Family("odradek_loop_turns", "counter", text, one(selector.turns))
     yield Family(

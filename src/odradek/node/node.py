@@ -46,7 +46,7 @@ from odradek.broker.peer_tokens import PeerTokens
 from odradek.broker.replica_manager import ReplicaManager
 from odradek.config.broker_config import BrokerConfig
 from odradek.env.clock import Clock, SystemClock
-from odradek.env.event_loop import MeasuredSelector
+from odradek.env.event_loop import NodeSelector
 from odradek.env.executor import Executor, ThreadExecutor
 from odradek.env.file_system import FileSystem, OsFileSystem
 from odradek.env.network import Network, SocketNetwork
@@ -87,7 +87,7 @@ class Node:
     def __init__(
         self,
         config: BrokerConfig,
-        selector: MeasuredSelector | None = None,
+        selector: NodeSelector | None = None,
         *,
         clock: Clock | None = None,
         random_bytes: RandomBytes = system_random_bytes,

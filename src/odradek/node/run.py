@@ -14,7 +14,8 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError
 from odradek.core.metadata.errors import MetadataError
 from odradek.core.raft.machine import QuorumError
-from odradek.env.event_loop import MeasuredSelector, new_event_loop
+from odradek.env.event_loop import NodeSelector, new_event_loop
+from odradek.env.garbage import CollectionLimiter
 from odradek.env.process import keep_freed_memory, raise_descriptor_limit
 from odradek.log import DamagedFile, DirectoryInUse, DiskFull, LogDirectoryOffline
 from odradek.network.listeners import ListenError
@@ -64,7 +65,7 @@ def _what_to_do(error: Exception) -> str:
     return str(error)
 
 
-async def _run(node: Node, selector: MeasuredSelector, on_ready: Callable[[Node], None]) -> int:
+async def _run(node: Node, selector: NodeSelector, on_ready: Callable[[Node], None]) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     # A start creates almost no garbage. Collections would take 20 % of the start's time.
@@ -83,9 +84,8 @@ async def _run(node: Node, selector: MeasuredSelector, on_ready: Callable[[Node]
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    # The existing objects live as long as the node. Exclude them from garbage collection.
-    gc.collect()
-    gc.freeze()
+    # The existing objects live as long as the node.
+    CollectionLimiter().watch()
     on_ready(node)
     selector.forget_pauses()
     waits = [asyncio.ensure_future(e.wait()) for e in (stopping, node.failed)]

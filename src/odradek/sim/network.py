@@ -388,6 +388,9 @@ class SimTransport:
 
     # -- the end ------------------------------------------------------------------------------
 
+    def prefer(self) -> None:
+        """See `Transport`. In a simulation no connection is served after others."""
+
     def close(self) -> None:
         """See `Transport`."""
         if self._is_closed or not self._host.is_up:

@@ -255,6 +255,10 @@ class _CuttableTransport:
         self._on_writable = None
         self._inner.unwatch_writable()
 
+    def prefer(self) -> None:
+        """See `Transport`."""
+        self._inner.prefer()
+
     def close(self) -> None:
         """See `Transport`."""
         self._on_readable = self._on_writable = None

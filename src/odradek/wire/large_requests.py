@@ -13,11 +13,12 @@ from typing import Any, Final, cast
 
 from odradek.wire.primitives import Buffer, Decoder, MalformedMessage, check_count
 
-LARGE_BYTES: Final = 1_000_000
-"""The elements of longer requests are counted."""
-ELEMENTS_MAX: Final = 250_000
-"""Maximum number of elements of all arrays of a long request. Apache Kafka has no such limit, but
-not so many partitions in a cluster."""
+LARGE_BYTES: Final = 100_000
+"""The elements of longer requests are counted. Shorter requests have fewer bytes than `ELEMENTS_MAX`,
+and so fewer elements."""
+ELEMENTS_MAX: Final = 125_000
+"""Maximum number of elements of all arrays of a request. Apache Kafka has no such limit. A request about
+all of 10 000 partitions with their replicas has 50 000 elements."""
 
 
 def decode_large(decoder: Decoder, buffer: Buffer, position: int) -> tuple[Any, int]:
