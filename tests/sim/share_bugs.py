@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from odradek.broker.share.local import UNINITIALIZED, LocalSharePartition
+from odradek.broker.share.local import UNINITIALIZED, LocalSharePartition, _Write
 from odradek.core.share.acknowledgement import Change
 from odradek.core.share.in_flight import InFlightState
 from odradek.core.share.partition import SharePartition
 from odradek.core.share.states import RecordState
+from odradek.wire.generated.write_share_group_state_response import PartitionResult
 
 
 def do_not_read_the_state(patch):
@@ -24,10 +25,10 @@ def do_not_read_the_state(patch):
 def do_not_store_the_state(patch):
     """Acknowledgements are confirmed, and the share coordinator does not get them."""
 
-    async def store_nothing(local, batches):
-        return None
+    def store_nothing(local, batches):
+        return _Write(local.machine.passed(), PartitionResult())
 
-    patch.setattr(LocalSharePartition, "_write", store_nothing)
+    patch.setattr(LocalSharePartition, "_begin_write", store_nothing)
 
 
 def never_expire_locks(patch):

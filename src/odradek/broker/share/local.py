@@ -137,6 +137,10 @@ class _Write(NamedTuple):
     outcome: WriteResult | asyncio.Future[WriteResult]
 
 
+_Unstored = tuple[Change, asyncio.Future[ApiError | None]]
+"""A change that must be stored, and the future of its result."""
+
+
 class LocalSharePartition:
     """One share group in one partition that this broker leads. Use it only on the loop's thread."""
 
@@ -162,8 +166,7 @@ class LocalSharePartition:
         self._key = SharePartitionKey(group_id, partition.topic_id, partition.index)
         self._settings = settings
         self._dead_letters = dead_letters
-        self._unstored: list[tuple[Change, asyncio.Future[ApiError | None]]] = []
-        """Changes to store, with the futures of their results."""
+        self._unstored: list[_Unstored] = []
         self._is_storing = False
         self._unwritten: list[DeadLetters] = []
         """Dead letters to write."""
@@ -370,38 +373,39 @@ class LocalSharePartition:
     def _store(self, change: Change) -> asyncio.Future[ApiError | None] | ApiError | None:
         if not change.transitions:
             return None
-        write = None
-        if not self._is_storing:
-            write = self._begin_write(combined(change.batches))
-            if not isinstance(write.outcome, asyncio.Future):
-                error = self._end_write(write.passed, write.outcome)
-                self._on_stored(change, error)
-                self.waiters.notify()
-                return error
-        stored: asyncio.Future[ApiError | None] = self._loop.create_future()
-        self._unstored.append((change, stored))
-        if write is not None:
-            self._is_storing = True
-            self._begin(self._store_all(write))
+        stored: asyncio.Future[ApiError | None]
+        if self._is_storing:
+            stored = self._loop.create_future()
+            self._unstored.append((change, stored))
+            return stored
+        write = self._begin_write(combined(change.batches))
+        if not isinstance(write.outcome, asyncio.Future):
+            error = self._end_write(write.passed, write.outcome)
+            self._on_stored(change, error)
+            self.waiters.notify()
+            return error
+        stored = self._loop.create_future()
+        self._is_storing = True
+        self._begin(self._store_all(write, [(change, stored)]))
         return stored
 
-    async def _store_all(self, write: _Write) -> None:
+    async def _store_all(self, write: _Write, written: list[_Unstored]) -> None:
         """Finish a write, and store the changes that came meanwhile together, until there are none.
 
         They concern different records: a record cannot be changed again before it is stored.
         """
         try:
             while True:
-                unstored, self._unstored = self._unstored, []
                 error = await self._finished(write)
-                for change, stored in unstored:
+                for change, stored in written:
                     self._on_stored(change, error)
                     if not stored.done():
                         stored.set_result(error)
                 self.waiters.notify()
-                if not self._unstored:
+                written, self._unstored = self._unstored, []
+                if not written:
                     break
-                batches = [batch for change, _ in self._unstored for batch in change.batches]
+                batches = [batch for change, _ in written for batch in change.batches]
                 write = self._begin_write(combined(batches))
         finally:
             self._is_storing = False
