@@ -94,7 +94,7 @@ class ScriptedTransport:
     def send_parts(self, parts, more: bool = False) -> int:
         return self.send(b"".join(parts))
 
-    def send_file(self, part) -> int:
+    def send_file(self, part, more: bool = False) -> int:
         return self.send(part.owner[part.position : part.position + part.length])
 
     def watch_readable(self, callback) -> None:
