@@ -37,11 +37,9 @@ from odradek.env.tls_files import TlsError
 
 RECORD_BYTES_MAX = 16 * 1024
 """The longest record of TLS."""
-JOINED_BYTES = 4 * RECORD_BYTES_MAX
-"""Parts are joined until they have at least this many bytes."""
-CALL_BYTES_MAX = 128 * 1024
-"""Maximum number of bytes that are passed to OpenSSL in one call. If the socket is full, the same
-bytes are read from the file once more, and passed again."""
+CALL_BYTES_MAX = 4 * RECORD_BYTES_MAX
+"""Maximum number of bytes that are passed to OpenSSL in one call. If the socket is full, they are read
+from the file again for the next call. Parts are joined until they have at least this many bytes."""
 READ_BYTES_MAX = 4 * CALL_BYTES_MAX
 """Maximum number of bytes read at a time from a file. They should fit into the processor's cache."""
 HANDSHAKE_THREADS = 2
@@ -297,7 +295,7 @@ class TlsTransport:
         joined = bytearray()
         for part in parts:
             joined += part
-            if len(joined) >= JOINED_BYTES:
+            if len(joined) >= CALL_BYTES_MAX:
                 break
         return self._send(memoryview(joined), more)
 
