@@ -123,7 +123,7 @@ def empty_elements(victim: Victim, count: int) -> None:
             assert is_closed(connection)
 
 
-@attack("requests with as many elements as are allowed", count=20, growth_max_megabytes=200)
+@attack("requests with as many elements as are allowed", count=10, growth_max_megabytes=200)
 def full_elements(victim: Victim, count: int) -> None:
     """ListOffsets of partitions that do not exist."""
     partitions = ELEMENTS_MAX - 1

@@ -68,6 +68,8 @@ class ScriptedTransport:
         """Pieces; an empty one is the end of the stream."""
         self.room = 1 << 40
         self.sent = bytearray()
+        self.announced: list[bool] = []
+        """For each call of `send_file`, whether other bytes were announced."""
         self.reader: Callable[[], object] | None = None
         self.writer: Callable[[], object] | None = None
         self.is_preferred = False
@@ -94,7 +96,8 @@ class ScriptedTransport:
     def send_parts(self, parts, more: bool = False) -> int:
         return self.send(b"".join(parts))
 
-    def send_file(self, part) -> int:
+    def send_file(self, part, more: bool = False) -> int:
+        self.announced.append(more)
         return self.send(part.owner[part.position : part.position + part.length])
 
     def watch_readable(self, callback) -> None:

@@ -80,3 +80,13 @@ def test_a_file_that_ends_before_its_range_ends_the_connection():
     output.queue([b"head", FileRange(-1, 0, 100, bytes(60))], 104)
     with pytest.raises(OSError, match="file ends before"):
         output.send()
+
+
+def test_a_range_is_sent_with_the_announcement_of_other_parts():
+    transport = ScriptedTransport()
+    output = Output(transport)
+    content = bytes(60)
+    first, second, last = (FileRange(-1, 0, 20, content) for _ in range(3))
+    output.queue([b"head", first, second, b"between", last], 71)
+    assert output.send()
+    assert transport.announced == [True, True, False]

@@ -83,17 +83,18 @@ def test_decrypted_bytes_in_memory_are_readable(pki, size):
     run(test())
 
 
-def test_a_slow_reader_gets_all_bytes_in_order(pki, tmp_path):
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_a_slow_reader_gets_all_bytes_in_order(pki, tmp_path, version):
     file = tmp_path / "records"
-    file.write_bytes(os.urandom(500_000))
+    file.write_bytes(os.urandom(1_000_000))
 
     async def test():
-        listener = listening(ServerTls(pki.server, versions=("TLSv1.2",)))
+        listener = listening(ServerTls(pki.server, versions=(version,)))
         transport, reader, writer = await connected(listener, pki)
         head, tail = [os.urandom(50_000), b"x", os.urandom(70_000)], os.urandom(300_000)
-        expected = b"".join(head) + file.read_bytes()[10:400_010] + tail
+        expected = b"".join(head) + file.read_bytes()[10:900_010] + tail
         descriptor = os.open(file, os.O_RDONLY)
-        part = FileRange(descriptor, 10, 400_000, None)
+        part = FileRange(descriptor, 10, 900_000, None)
         left = b"".join(head)
         rest = tail
         done = asyncio.Event()
@@ -106,7 +107,7 @@ def test_a_slow_reader_gets_all_bytes_in_order(pki, tmp_path):
                     middle = len(left) // 2
                     left = left[transport.send_parts([left[:middle], left[middle:]], True) :]
                 while part.length:
-                    part.advance(transport.send_file(part))
+                    part.advance(transport.send_file(part, True))
                 while rest:
                     rest = rest[transport.send(rest) :]
             except BlockingIOError:
@@ -127,6 +128,81 @@ def test_a_slow_reader_gets_all_bytes_in_order(pki, tmp_path):
         transport.close()
         assert await reader.read(1) == b""
         writer.close()
+        listener.close()
+
+    run(test())
+
+
+def test_connections_share_a_buffer_for_files(pki, tmp_path):
+    async def serve(listener, content):
+        """Send a file to a slow reader; return what the reader has received."""
+        transport, reader, writer = await connected(listener, pki)
+        file = tmp_path / content[:8].hex()
+        file.write_bytes(content)
+        descriptor = os.open(file, os.O_RDONLY)
+        part = FileRange(descriptor, 0, len(content), None)
+
+        def send():
+            with contextlib.suppress(BlockingIOError):
+                part.advance(transport.send_file(part))
+            if not part.length:
+                transport.unwatch_writable()
+
+        transport.watch_writable(send)
+        received = bytearray()
+        while len(received) < len(content):
+            await asyncio.sleep(0.001)
+            received += await reader.read(30_000)
+        os.close(descriptor)
+        transport.close()
+        writer.close()
+        return received
+
+    async def test():
+        contents = [os.urandom(600_000) for _ in range(4)]
+        listeners = [listening(ServerTls(pki.server)) for _ in contents]
+        assert await asyncio.gather(*map(serve, listeners, contents)) == contents
+        for listener in listeners:
+            listener.close()
+
+    run(test())
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_CORK"), reason="an option of Linux")
+def test_no_packet_waits_at_the_end_of_a_response(pki, tmp_path):
+    file = tmp_path / "records"
+    file.write_bytes(bytes(5_000_000))
+
+    async def test():
+        listener = listening(ServerTls(pki.server))
+        transport, reader, writer = await connected(listener, pki)
+        transport.watch_writable(lambda: None)
+        descriptor = os.open(file, os.O_RDONLY)
+
+        def waits():
+            copy = socket.socket(fileno=os.dup(transport._descriptor))
+            with copy:
+                return bool(copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK))
+
+        while transport._state.value != "open":
+            await asyncio.sleep(0.001)
+        assert transport.send(b"alone") == 5
+        assert not waits()
+        assert transport.send_parts([b"head"], True) == 4
+        assert waits()
+        assert transport.send_file(FileRange(descriptor, 0, 1000, None), True) == 1000
+        assert waits()
+        assert transport.send(b"tail") == 4
+        assert not waits()
+        assert transport.send_file(FileRange(descriptor, 0, 1000, None)) == 1000
+        assert not waits()
+        with pytest.raises(BlockingIOError):  # noqa: PT012
+            while True:
+                transport.send_file(FileRange(descriptor, 0, 5_000_000, None), True)
+        assert not waits()
+        os.close(descriptor)
+        writer.close()
+        transport.close()
         listener.close()
 
     run(test())

@@ -116,11 +116,12 @@ class Transport(Protocol):
         """
         ...
 
-    def send_file(self, part: FileRange, /) -> int:
+    def send_file(self, part: FileRange, more: bool = False, /) -> int:
         """Send a range of a file; return the number of bytes accepted.
 
         `part` is not changed. It must not be a `BufferedRange`. Where possible, the bytes are sent
-        without a copy. Return 0 only if the file ends before the range.
+        without a copy. Return 0 only if the file ends before the range. `more` says that the caller
+        sends other bytes at once after the range.
         """
         ...
 
@@ -496,8 +497,8 @@ class SocketTransport:
             parts, flags = parts[:_GATHERED_MAX], _MORE
         return self._socket.sendmsg(parts, (), flags)
 
-    def send_file(self, part: FileRange, /) -> int:
-        """See `Transport`."""
+    def send_file(self, part: FileRange, more: bool = False, /) -> int:
+        """See `Transport`. Packets do not wait for the bytes after the range."""
         if self._sendfile is not None:
             try:
                 return self._sendfile(self._descriptor, part.descriptor, part.position, part.length)

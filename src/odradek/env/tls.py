@@ -11,11 +11,12 @@ event loop waits for them.
   record, the remaining decrypted bytes stay in OpenSSL's memory. The kernel does not report the
   socket as readable because of these bytes. So the transport itself calls the callback in each
   iteration until the caller has received these bytes.
-- OpenSSL encrypts one TLS record at a time. If the socket does not accept all of an encrypted
-  record, OpenSSL keeps it, and the next call must pass the same bytes again. This is what the
-  callers of a `Transport` do.
+- One call of OpenSSL encrypts many TLS records, and sends each of them by itself. `TCP_CORK` lets the
+  kernel put them into large packets. If the socket does not accept all records, OpenSSL does not say
+  how many it has accepted, and the next call must pass the same bytes again, or more. This is what
+  the callers of a `Transport` do.
 - `sendfile` cannot be used, because the bytes are encrypted in this process and not in the kernel.
-  `send_file` reads a part of the file and encrypts it.
+  `send_file` reads a part of the file into a buffer, which all connections share, and encrypts it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import asyncio
 import os
 import socket
 import ssl
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
@@ -35,15 +37,28 @@ from odradek.env.tls_files import TlsError
 
 RECORD_BYTES_MAX = 16 * 1024
 """The longest record of TLS."""
-JOINED_BYTES = 4 * RECORD_BYTES_MAX
-"""Parts are joined until they have at least this many bytes."""
-READ_BYTES_MAX = 128 * 1024
-"""Maximum number of bytes read at a time from a file."""
+CALL_BYTES_MAX = 4 * RECORD_BYTES_MAX
+"""Maximum number of bytes that are passed to OpenSSL in one call. If the socket is full, they are read
+from the file again for the next call. Parts are joined until they have at least this many bytes."""
+READ_BYTES_MAX = 4 * CALL_BYTES_MAX
+"""Maximum number of bytes read at a time from a file. They should fit into the processor's cache."""
 HANDSHAKE_THREADS = 2
 PROTOCOL_VERSION_ALERT = bytes.fromhex("15 0303 0002 02 46")
 """A record of TLS 1.2 with the fatal alert protocol_version."""
+_CORK: int | None = getattr(socket, "TCP_CORK", None)
+"""The socket option of Linux: send only full packets until the option is removed."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNKNOWN_PROTOCOL")
 """OpenSSL's errors about bytes that are not TLS. It sends no alert for them."""
+
+
+class _FileBuffer(threading.local):
+    """The memory into which `send_file` reads, one for each thread with an event loop."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(READ_BYTES_MAX))
+
+
+_file_buffer = _FileBuffer()
 
 
 class _State(Enum):
@@ -60,7 +75,9 @@ class TlsTransport:
         "_descriptor",
         "_error",
         "_handshakes",
+        "_is_behind",
         "_is_closed",
+        "_is_corked",
         "_is_deferred",
         "_is_ended",
         "_is_pending_scheduled",
@@ -122,6 +139,10 @@ class TlsTransport:
         """Whether the client has ended its direction. The socket may stay open without bytes."""
         self._is_closed = False
         self._is_deferred = False
+        self._is_corked = False
+        """Whether the kernel keeps a packet that is not full."""
+        self._is_behind = False
+        """Whether the socket did not accept all bytes of the last call."""
         self._opened: asyncio.Future[None] | None = None
         """Done when the handshake is complete or has failed; None if nobody waits for it."""
         if server_name is None:
@@ -217,7 +238,7 @@ class TlsTransport:
     def _send_alert(self) -> None:
         """Tell a client that does not use TLS that it has to. Some clients recognize the alert."""
         try:
-            os.read(self._descriptor, READ_BYTES_MAX)  # else the close could discard the alert
+            os.read(self._descriptor, CALL_BYTES_MAX)  # else the close could discard the alert
         except OSError:
             pass
         try:
@@ -263,35 +284,51 @@ class TlsTransport:
 
     def send(self, data: bytes | bytearray | memoryview, /) -> int:
         """See `Transport`."""
-        self._check_open()
-        view = memoryview(data)
-        size = len(view)
-        sent = 0
-        try:
-            while sent < size:
-                sent += self._socket.send(view[sent : sent + RECORD_BYTES_MAX])
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            if not sent and size:
-                raise BlockingIOError from None
-        return sent
+        return self._send(memoryview(data), False)
 
     def send_parts(
         self, parts: Sequence[bytes | bytearray | memoryview], more: bool = False, /
     ) -> int:
         """See `Transport`."""
         if len(parts) == 1:
-            return self.send(parts[0])
+            return self._send(memoryview(parts[0]), more)
         joined = bytearray()
         for part in parts:
             joined += part
-            if len(joined) >= JOINED_BYTES:
+            if len(joined) >= CALL_BYTES_MAX:
                 break
-        return self.send(joined)
+        return self._send(memoryview(joined), more)
 
-    def send_file(self, part: FileRange, /) -> int:
+    def send_file(self, part: FileRange, more: bool = False, /) -> int:
         """See `Transport`."""
-        data = os.pread(part.descriptor, min(part.length, READ_BYTES_MAX), part.position)
-        return self.send(data) if data else 0
+        size = min(part.length, CALL_BYTES_MAX if self._is_behind else READ_BYTES_MAX)
+        view = _file_buffer.view[:size]
+        count = os.preadv(part.descriptor, (view,), part.position)
+        return self._send(view[:count], more or count < part.length) if count else 0
+
+    def _send(self, view: memoryview, more: bool) -> int:
+        """Encrypt and send; return the number of bytes accepted."""
+        self._check_open()
+        size = len(view)
+        if (more or size > RECORD_BYTES_MAX) and not self._is_corked:
+            self._cork(True)
+        sent = 0
+        try:
+            while sent < size:
+                sent += self._socket.send(view[sent : sent + CALL_BYTES_MAX])
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not sent:
+                raise BlockingIOError from None
+        finally:
+            self._is_behind = sent < size
+            if self._is_corked and (self._is_behind or not more):
+                self._cork(False)
+        return sent
+
+    def _cork(self, corked: bool) -> None:
+        if _CORK is not None:
+            self._socket.setsockopt(socket.IPPROTO_TCP, _CORK, corked)
+            self._is_corked = corked
 
     # -- readiness ------------------------------------------------------------------------------
 

@@ -189,7 +189,8 @@ class Connection:
         owner = self._owner
         dispatch = owner.dispatch
         size_max = owner.request_bytes_max
-        frames = owner.turns.frames
+        turns = owner.turns
+        frames = turns.frames
         deadline = 0.0
         begin = position
         self._is_processing = True
@@ -212,8 +213,8 @@ class Connection:
                 break
             frames -= 1
             if position < end:
-                now = owner.turns.now()
-                deadline = deadline or now + owner.turns.seconds
+                now = turns.now()
+                deadline = deadline or now + turns.seconds
                 if not frames or now > deadline:
                     self._wait_for_turn()
                     break

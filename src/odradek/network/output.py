@@ -91,7 +91,7 @@ class Output:
                         return False
                     allowed -= length
                 else:
-                    file_allowed = self._send_file(part, file_allowed)
+                    file_allowed = self._send_file(part, file_allowed, len(parts) > 1)
                     if part.length:
                         return False
                 del parts[0]
@@ -110,13 +110,13 @@ class Output:
             parts[:stop] = [b"".join(parts[:stop])]  # type: ignore[arg-type]
         return parts[0]  # type: ignore[return-value]
 
-    def _send_file(self, part: FileRange, allowed: int) -> int:
+    def _send_file(self, part: FileRange, allowed: int, more: bool) -> int:
         """Send the range until it ends or until `allowed` bytes were sent, perhaps a few more.
 
-        Return the number of bytes that may still be sent.
+        `more` says that other parts follow. Return the number of bytes that may still be sent.
         """
         while part.length and allowed > 0:
-            sent = self._transport.send_file(part)
+            sent = self._transport.send_file(part, more)
             if sent == 0:
                 raise OSError("file ends before the range that was promised")
             part.advance(sent)

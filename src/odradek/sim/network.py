@@ -357,7 +357,7 @@ class SimTransport:
         """See `Transport`."""
         return self.send(b"".join(parts))
 
-    def send_file(self, part: FileRange, /) -> int:
+    def send_file(self, part: FileRange, more: bool = False, /) -> int:
         """See `Transport`."""
         assert not isinstance(part, BufferedRange)
         assert self._host.file_system is not None

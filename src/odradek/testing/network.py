@@ -228,10 +228,10 @@ class _CuttableTransport:
         self._check()
         return self._inner.send_parts(parts, more)
 
-    def send_file(self, part: FileRange, /) -> int:
+    def send_file(self, part: FileRange, more: bool = False, /) -> int:
         """See `Transport`."""
         self._check()
-        return self._inner.send_file(part)
+        return self._inner.send_file(part, more)
 
     def watch_readable(self, callback: Callback, /) -> None:
         """See `Transport`."""
