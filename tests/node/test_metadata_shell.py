@@ -38,7 +38,7 @@ def test_a_snapshot_is_shown(tmp_path, command):
             admin.create_topics([NewTopic(f"t{number}", 3, 1)])[f"t{number}"].result(30)
             number += 1
             found = sorted(tmp_path.rglob("__cluster_metadata-0/*.checkpoint"))
-            seen += [found[-1]] if found[-1] not in seen else []
+            seen += [each for each in found[-1:] if each not in seen]
     finally:
         node.stop()
     newest = max(tmp_path.rglob("__cluster_metadata-0/*.checkpoint"))
