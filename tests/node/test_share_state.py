@@ -53,15 +53,22 @@ class States:
         batch = module.StateBatch(
             first_offset=0, last_offset=last_offset, delivery_state=2, delivery_count=1
         )
-        await self.ask(
-            via,
-            share_apis.WRITE,
-            module,
-            state_epoch=1,
-            leader_epoch=-1,
-            start_offset=-1,
-            state_batches=[batch],
-        )
+        persister = self.nodes.nodes[via].broker.share_persister
+        begun = [
+            persister.write(
+                key,
+                module.PartitionData(
+                    partition=key.partition,
+                    state_epoch=1,
+                    leader_epoch=-1,
+                    start_offset=-1,
+                    state_batches=[batch],
+                ),
+            )
+            for key in self.keys
+        ]
+        results = [await each if isinstance(each, asyncio.Future) else each for each in begun]
+        assert not any(each.error_code for each in results), results
 
     async def ends(self, via):
         """The last offset of the only batch of each share partition."""
