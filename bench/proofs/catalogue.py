@@ -133,13 +133,12 @@ LONG_TESTS = (
     ),
     LongTest(
         "spark-exactly-once",
-        "exactly-once queries whose drivers, workers and brokers are killed", 200,
+        "exactly-once queries with kills of their processes and of brokers, and other faults", 200,
         _module("tests.spark.faults"), has_count_argument=True,
     ),
     LongTest(
-        "spark-cluster",
-        "such queries on Spark's standalone cluster, whose executors are killed, too", 50,
-        _module("tests.spark.faults", "--cluster"), has_count_argument=True,
+        "spark-memory", "records, read and written by one worker in each of five ways", 50_000_000,
+        _pytest("-m", "long", "tests/spark/test_worker_memory.py"), "ODRADEK_SPARK_MEMORY_ROWS",
     ),
     LongTest(
         "spark-at-least-once", "at-least-once queries with the same kills, which repeat records", 20,

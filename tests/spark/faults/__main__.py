@@ -1,4 +1,4 @@
-"""`python -m tests.spark.faults [--apache] [--cluster] RUNS`: that many runs with faults.
+"""`python -m tests.spark.faults [--apache] [--spark WHERE] RUNS`: that many runs with faults.
 
 Each run has a seed, which determines it. With --results FILE (or ODRADEK_SPARK_FAULTS_RESULTS) the
 outcome of each run is appended to the file, and seeds that are in the file are not run again: so an
@@ -26,7 +26,16 @@ import psutil
 from compat.lab.broker import BrokerFailed
 from confluent_kafka import KafkaException
 from tests.spark.faults.histories import Outcome, Runs
-from tests.spark.faults.plan import EXACTLY_ONCE, STEPS_BY_GUARANTEE, pairs, plan
+from tests.spark.faults.plan import (
+    CYCLE,
+    EXACTLY_ONCE,
+    MIXED,
+    PLACES,
+    STEPS_BY_GUARANTEE,
+    pairs,
+    places,
+    plan,
+)
 from tests.support import progress
 from tests.support.run_seed import run_seed, seeds
 
@@ -43,12 +52,12 @@ def main() -> int:
     wanted = range(first, first + options.runs)
     outcomes = {each.seed: each for each in stored(options.results) if each.seed in wanted}
     earlier, errors, started = len(outcomes), 0, time.monotonic()
-    with Runs(options.guarantee, apache=options.apache, on_cluster=options.cluster) as runs:
+    with Runs(options.guarantee, apache=options.apache) as runs:
         for seed in wanted:
             if seed in outcomes:
                 continue
             try:
-                outcome = runs.play(plan(seed, options.guarantee, on_cluster=options.cluster))
+                outcome = runs.play(plan(seed, options.guarantee, options.spark))
             except FAILURES:
                 traceback.print_exc(file=sys.stdout)
                 print(f"seed {seed}: the run failed  <--", flush=True)
@@ -63,8 +72,10 @@ def main() -> int:
     missing = sum(each.missing for each in outcomes.values())
     doubled = sum(each.doubled for each in outcomes.values())
     faults = sum(len(each.faults) for each in outcomes.values())
+    on_cluster = sum(each.on_cluster for each in outcomes.values())
     print(
-        f"{len(outcomes)} runs ({earlier} of them before), {faults} faults, {drivers} drivers, "
+        f"{len(outcomes)} runs ({earlier} of them before, {on_cluster} on a cluster of Spark), "
+        f"{faults} faults, {drivers} drivers, "
         f"{options.guarantee}, seeds from {first} (run {run_seed()}), "
         f"{time.monotonic() - started:.0f} s"
     )
@@ -78,9 +89,10 @@ def main() -> int:
 
 def text(outcome: Outcome) -> str:
     state = "" if outcome.missing == outcome.doubled == 0 else "  <--"
-    killed = f" ({', '.join(outcome.killed)})" if outcome.killed else ""
+    brokers = ", ".join((*outcome.killed, *outcome.cuts))
+    which = f" ({brokers})" if brokers else ""
     return (
-        f"seed {outcome.seed}: {', '.join(outcome.faults) or 'no fault'}{killed}: "
+        f"seed {outcome.seed}: {', '.join(outcome.faults) or 'no fault'}{which}: "
         f"{outcome.missing} missing, {outcome.doubled} doubled, {outcome.seconds} s{state}"
     )
 
@@ -93,18 +105,21 @@ def print_counts(outcomes: list[Outcome], guarantee: str) -> None:
         cells = [f"{counts[f'{kind} at {step}']} {kind}" for kind in kinds]
         print(f"{step}: {', '.join(cells)}")
     killed = Counter(each for outcome in outcomes for each in outcome.killed)
-    print(f"brokers: {', '.join(f'{count} {name}' for name, count in sorted(killed.items()))}")
+    cuts = Counter(each for outcome in outcomes for each in outcome.cuts)
+    for name, found in (("cuts", cuts), ("brokers", killed)):
+        print(f"{name}: {', '.join(f'{count} {each}' for each, count in sorted(found.items()))}")
 
 
 def not_reached(outcomes: list[Outcome], options: argparse.Namespace) -> list[str]:
     """Return the faults that did not happen although there were enough runs for all."""
-    planned = pairs(options.guarantee, on_cluster=options.cluster)
-    if options.runs < len(planned):
+    where = {places(seed, options.spark)[1] for seed in range(CYCLE)}
+    planned = {pair for each in where for pair in pairs(options.guarantee, on_cluster=each)}
+    if options.runs < (CYCLE if len(where) > 1 else len(planned)):
         return []
     happened = {fault for each in outcomes for fault in each.faults}
     return [
         f"{kind} at {step}"
-        for kind, step in planned
+        for kind, step in sorted(planned)
         if step != "random time" and f"{kind} at {step}" not in happened
     ]
 
@@ -126,7 +141,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.faults")
     parser.add_argument("--guarantee", choices=STEPS_BY_GUARANTEE, default=EXACTLY_ONCE)
     parser.add_argument("--apache", action="store_true", help="brokers are Apache Kafka's")
-    parser.add_argument("--cluster", action="store_true", help="Spark runs on a standalone cluster")
+    help_of_spark = f"where Spark runs; {MIXED}: 60 of 200 runs are on a standalone cluster"
+    parser.add_argument("--spark", choices=PLACES, default=MIXED, help=help_of_spark)
     parser.add_argument("--first", type=int, help="the seed of the first run")
     variable = os.environ.get(RESULTS_VARIABLE)
     parser.add_argument("--results", type=Path, default=Path(variable) if variable else None)

@@ -2,8 +2,9 @@
 
 The query copies `RECORDS` records in micro-batches. Its faults come from its seed (`plan`): each is
 at a step of a micro-batch, or at a random time. A driver can also become a zombie: it waits at a
-step, continues when another driver has taken over the query, and is killed later. At the end a
-read_committed consumer of another implementation must find every record exactly once.
+step, continues when another driver has taken over the query, and is killed later. The network
+between Spark and brokers can be cut. At the end a read_committed consumer of another implementation
+must find every record exactly once.
 
 The runs share brokers and drivers (`Runs`), but each has its own topics and checkpoint.
 """
@@ -34,6 +35,7 @@ from tests.spark.faults.forks import ForkServer
 from tests.spark.faults.job import RECORDS_PER_BATCH, Query
 from tests.spark.faults.plan import (
     BROKER,
+    CUT,
     DRIVER,
     EXACTLY_ONCE,
     EXECUTOR,
@@ -51,6 +53,7 @@ from odradek.spark.transactional import PREFIX
 PARTITIONS = 2
 RECORDS = 5 * RECORDS_PER_BATCH
 VALUE_BYTES_MAX = 200
+CUT_SECONDS_MIN = 0.2
 ZOMBIE_SECONDS = 30.0
 """A zombie whose query neither fails nor ends is killed after this time."""
 POLL_SECONDS = 0.01
@@ -67,6 +70,9 @@ class Outcome:
     """The faults that happened. The query may end before a fault."""
     killed: list[str] = field(default_factory=list)
     """What the killed brokers led."""
+    cuts: list[str] = field(default_factory=list)
+    """What brokers led that Spark could not reach, and how the network was cut."""
+    on_cluster: bool = False
     missing: int = 0
     doubled: int = 0
     seconds: float = 0.0
@@ -89,7 +95,7 @@ class Run:
         self._checkpoint = str(directory / "checkpoint")
         self._starts = 0
         self._directory = directory
-        self.outcome = Outcome(plan.seed)
+        self.outcome = Outcome(plan.seed, on_cluster=plan.on_cluster)
 
     def play(self) -> Outcome:
         """Run the query, its faults and the comparison."""
@@ -112,7 +118,7 @@ class Run:
         """Return the query, with a new file for its end."""
         self._starts += 1
         return Query(
-            self._brokers.bootstrap,
+            self._brokers.proxied if self._plan.has_cut else self._brokers.bootstrap,
             self._source,
             self._target,
             self._checkpoint,
@@ -159,6 +165,8 @@ class Run:
         elif fault.kind == BROKER:
             self._kill_broker(fault.role)
             self._brokers.restore()
+        elif fault.kind == CUT:
+            self._cut(fault)
         else:
             self._new_driver()
         return True
@@ -180,14 +188,27 @@ class Run:
             self._kill_broker(fault.role)
             self._settle(fault.step)
             self._brokers.restore()
+        elif fault.kind == CUT:
+            self._cut(fault)
+
+    @property
+    def _transactional_id(self) -> str | None:
+        return f"{PREFIX}{self._checkpoint}" if self._guarantee == EXACTLY_ONCE else None
+
+    def _cut(self, fault: Fault) -> None:
+        """Cut the network for some time. A process that waits at the step continues meanwhile."""
+        where = self._brokers.cut(fault.role, self._target, self._transactional_id, fault.way)
+        self.outcome.cuts.append(f"{fault.way} {where}")
+        self._settle(fault.step)
+        time.sleep(CUT_SECONDS_MIN + fault.wait_seconds)
+        self._brokers.heal()
 
     def _kill_broker(self, role: str) -> None:
-        has_transactions = self._guarantee == EXACTLY_ONCE
-        transactional_id = f"{PREFIX}{self._checkpoint}" if has_transactions else None
         if isinstance(self._brokers, Replicated):
             transactions = (TRANSACTIONS,) if self._has_topic(TRANSACTIONS) else ()
             self._brokers.wait_until_in_sync(self._source, self._target, *transactions)
-        self.outcome.killed.append(self._brokers.kill(role, self._target, transactional_id))
+        led = self._brokers.kill(role, self._target, self._transactional_id)
+        self.outcome.killed.append(led)
 
     def _new_driver(self) -> None:
         self._drivers.replace().kill()
@@ -259,36 +280,32 @@ class Run:
 
 
 class Runs:
-    """What consecutive runs share: brokers, drivers, and a standalone cluster if wanted."""
+    """What consecutive runs share: brokers, drivers, and a standalone cluster if they need it."""
 
-    def __init__(self, guarantee: str, *, apache: bool, on_cluster: bool) -> None:
+    def __init__(self, guarantee: str, *, apache: bool) -> None:
         self._guarantee = guarantee
         self._apache = apache
         self._temporary = tempfile.TemporaryDirectory(prefix="odradek-faults-")
         self._directory = Path(self._temporary.name)
-        self._cluster = StandaloneCluster(self._directory) if on_cluster else None
-        # Executors are not among the processes that the server can be asked for.
-        self._fork_server = None if on_cluster else ForkServer(self._directory / "forks")
+        self._cluster: StandaloneCluster | None = None
+        self._fork_server = ForkServer(self._directory / "forks")
         self._brokers: Brokers | None = None
-        self._brokers_started = self._drivers_started = 0
+        self._brokers_started = self._drivers_started = self._drivers_used_before = 0
         self._drivers: Drivers | None = None
 
     @property
     def drivers_used(self) -> int:
         """The number of drivers that have run a query."""
-        return self._drivers.used if self._drivers is not None else 0
+        now = self._drivers.used if self._drivers is not None else 0
+        return self._drivers_used_before + now
 
     def __enter__(self) -> Self:
-        for each in (self._cluster, self._fork_server):
-            if each is not None:
-                each.__enter__()
+        self._fork_server.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._close_shared()
-        for each in (self._fork_server, self._cluster):
-            if each is not None:
-                each.__exit__()
+        self._fork_server.__exit__()
         self._temporary.cleanup()
 
     def play(self, plan: Plan) -> Outcome:
@@ -306,33 +323,47 @@ class Runs:
         if self._brokers is not None and self._brokers.replicas != plan.brokers:
             self._brokers.close()
             self._brokers = None
+        if self._drivers is not None and plan.on_cluster != (self._cluster is not None):
+            self._close_drivers()
         if self._brokers is None:
             self._brokers_started += 1
             directory = self._directory / f"brokers-{self._brokers_started}"
             kind = Single if plan.brokers == 1 else Replicated
             self._brokers = kind(directory, apache=self._apache)
         if self._drivers is None:
-            self._drivers = self._new_drivers(self._brokers)
+            self._drivers = self._new_drivers(self._brokers, on_cluster=plan.on_cluster)
         directory = self._directory / f"run-{plan.seed}"
         return Run(plan, self._brokers, self._drivers, directory, self._guarantee)
 
-    def _new_drivers(self, brokers: Brokers) -> Drivers:
+    def _new_drivers(self, brokers: Brokers, *, on_cluster: bool) -> Drivers:
         self._drivers_started += 1
         directory = self._directory / f"drivers-{self._drivers_started}"
         directory.mkdir()
         if not has_archive():
-            nothing = Plan(0, brokers.replicas, "tasks", ())
+            nothing = Plan(0, brokers.replicas, on_cluster=False, distribution="tasks", faults=())
             first = Run(nothing, brokers, None, directory / "first", self._guarantee)
             first.produce()
             make_archive(directory, first.query(), self._guarantee, self._fork_server)
-        master = LOCAL if self._cluster is None else self._cluster.master
-        return Drivers(directory, master, self._guarantee, self._fork_server)
+        if not on_cluster:
+            return Drivers(directory, LOCAL, self._guarantee, self._fork_server)
+        self._cluster = StandaloneCluster(directory)
+        self._cluster.__enter__()
+        # Executors are not among the processes that the fork server can be asked for.
+        return Drivers(directory, self._cluster.master, self._guarantee, None)
+
+    def _close_drivers(self) -> None:
+        if self._drivers is not None:
+            self._drivers_used_before += self._drivers.used
+            self._drivers.close()
+        if self._cluster is not None:
+            self._cluster.__exit__()
+        self._drivers = self._cluster = None
 
     def _close_shared(self) -> None:
-        for each in (self._drivers, self._brokers):
-            if each is not None:
-                each.close()
-        self._drivers = self._brokers = None
+        self._close_drivers()
+        if self._brokers is not None:
+            self._brokers.close()
+        self._brokers = None
 
 
 def executor_of(worker: psutil.Process) -> psutil.Process:
