@@ -137,7 +137,11 @@ LONG_TESTS = (
         _module("tests.spark.faults"), has_count_argument=True,
     ),
     LongTest(
-        "spark-memory", "records, read and written by one worker in each of five ways", 50_000_000,
+        "spark-installation", "the wheel in a new environment, on one machine and on a cluster", 1,
+        _pytest("-m", "long", "tests/spark/test_installation.py"),
+    ),
+    LongTest(
+        "spark-memory", "records, read in a batch and in a stream, and written, by one worker each", 50_000_000,
         _pytest("-m", "long", "tests/spark/test_worker_memory.py"), "ODRADEK_SPARK_MEMORY_ROWS",
     ),
     LongTest(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,6 +84,19 @@ def make_topic(request: pytest.FixtureRequest, cluster: Cluster):
         return name
 
     return make
+
+
+@pytest.fixture
+def path_without_java(tmp_path: Path) -> str:
+    """A PATH with the programs that Spark's scripts call, and no others."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    for name in ("bash", "cat", "dirname", "env", "ls", "ps", "sed", "sh", "uname"):
+        program = shutil.which(name)
+        if program is not None:
+            (directory / name).symlink_to(program)
+    assert shutil.which("java", path=str(directory)) is None
+    return str(directory)
 
 
 @pytest.fixture

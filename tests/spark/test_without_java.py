@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-import shutil
 import subprocess
 import sys
 
@@ -20,19 +19,6 @@ rows.write.format("odradek").mode("append").options(**{options}).option("topic",
 print(spark.read.format("odradek").options(**{options}).option("subscribe", {topic!r}).load().count())
 spark.stop()
 """
-
-
-@pytest.fixture
-def path_without_java(tmp_path):
-    """The programs that Spark's scripts call, and no others."""
-    directory = tmp_path / "bin"
-    directory.mkdir()
-    for name in ("bash", "cat", "dirname", "env", "ls", "ps", "sed", "sh", "uname"):
-        program = shutil.which(name)
-        if program is not None:
-            (directory / name).symlink_to(program)
-    assert shutil.which("java", path=str(directory)) is None
-    return str(directory)
 
 
 @pytest.mark.spark

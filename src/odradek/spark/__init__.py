@@ -12,10 +12,11 @@ and `dead_letters` writes records that
 cannot be decoded to another topic. A write uses `options`, `write_schema`, `partitioning`,
 `topic_writer`, `encoding` and `producing`. Exactly-once writes also use `transactional`, `markers`,
 `distribution` and `exchange`. `offsets` parses and formats offsets. `java`, `class_archive` and
-`launch` start Spark.
+`launch` start Spark. `query_metrics` exports the progress of queries (`query_progress`) to Prometheus.
 """
 
 from odradek.spark.distribution import by_partition
 from odradek.spark.launch import register, session
+from odradek.spark.query_metrics import export_metrics
 
-__all__ = ["by_partition", "register", "session"]
+__all__ = ["by_partition", "export_metrics", "register", "session"]

@@ -7,24 +7,38 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 import psutil
-import pyspark
 from compat.lab.toolchain import free_port
-
-from odradek.spark import java
 
 HOSTS = ("127.0.0.1", "127.0.0.1")
 """The hosts of the workers. Each worker has room for the executors of three drivers: the one in use, its zombie, and the next one."""
 START_SECONDS_MAX = 120.0
+HOMES = """
+import os, pyspark
+from odradek.spark import java
+print(os.path.dirname(pyspark.__file__))
+print(java.launchable_home(java.find()))
+"""
 
 
 class StandaloneCluster:
-    def __init__(self, directory: Path, hosts: Sequence[str] = HOSTS) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        hosts: Sequence[str] = HOSTS,
+        python: str = sys.executable,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`python` has the packages. `environment` is that of the processes; by default ours."""
         self._directory = directory
+        self._python = python
+        if environment is None:
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self._environment = dict(environment)
         self._hosts = hosts
         self._port = free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -56,22 +70,26 @@ class StandaloneCluster:
             process.wait()
 
     def _start(self, name: str, host: str, *words: str) -> None:
-        home = Path(pyspark.__file__).parent
+        home, java_home = self._homes()
         environment = {
-            **os.environ,
-            "SPARK_HOME": str(home),
-            "JAVA_HOME": str(java.launchable_home(java.find())),
+            **self._environment,
+            "SPARK_HOME": home,
+            "JAVA_HOME": java_home,
             "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYSPARK_PYTHON": self._python,
         }
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+        command = [f"{home}/bin/spark-class", f"org.apache.spark.deploy.{name}"]
         command += ["--host", host, "--webui-port", "0", *words]
         with (self._directory / "cluster.log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         self._processes.append(process)
+
+    def _homes(self) -> list[str]:
+        """Return the directories of Spark and of Java."""
+        words = [self._python, "-c", HOMES]
+        return subprocess.check_output(words, env=self._environment, text=True).splitlines()
 
     def _listens(self) -> bool:
         try:
