@@ -31,6 +31,7 @@ SETTINGS = {
     "log.retention.ms": "-1",  # tests write records of 1970
     "num.partitions": "1",
 }
+PROGRAMS = "bash cat chmod dirname env id ls nice ps readlink rm sed setsid sh uname".split()
 
 
 @pytest.fixture(scope="session")
@@ -88,10 +89,10 @@ def make_topic(request: pytest.FixtureRequest, cluster: Cluster):
 
 @pytest.fixture
 def path_without_java(tmp_path: Path) -> str:
-    """A PATH with the programs that Spark's scripts call, and no others."""
+    """A PATH with the programs that Spark and its scripts call, and no others."""
     directory = tmp_path / "bin"
     directory.mkdir()
-    for name in ("bash", "cat", "dirname", "env", "ls", "ps", "sed", "sh", "uname"):
+    for name in PROGRAMS:
         program = shutil.which(name)
         if program is not None:
             (directory / name).symlink_to(program)

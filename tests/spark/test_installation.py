@@ -113,7 +113,8 @@ def test_spark_needs_nothing_else(environment, tmp_path, path_without_java) -> N
                 check=False,
             )
             assert done.returncode == 0, done.stdout + done.stderr
-            said = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if " " in line)
+            lines = [line.partition(" ") for line in done.stdout.splitlines()]
+            said = {name: text for name, _, text in lines}
             for topic in (name, f"{name}-driver", f"{name}-tasks"):
                 assert said[topic] == f"{ROWS} {ROWS}"
             assert said["java"].startswith(str(environment))
