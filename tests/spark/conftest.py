@@ -31,7 +31,9 @@ SETTINGS = {
     "log.retention.ms": "-1",  # tests write records of 1970
     "num.partitions": "1",
 }
-PROGRAMS = "bash cat chmod dirname env id ls nice ps readlink rm sed setsid sh uname".split()
+PROGRAMS = ("bash", "cat", "chmod", "dirname", "env", "id", "ls", "nice", "ps", "readlink", "rm")
+PROGRAMS += ("sed", "setsid", "sh", "uname")
+"""What Spark and its scripts call."""
 
 
 @pytest.fixture(scope="session")
