@@ -40,6 +40,7 @@ from tests.spark.faults.plan import (
     EXACTLY_ONCE,
     EXECUTOR,
     RANDOM_TIME,
+    TASK_STEPS,
     WORKER,
     ZOMBIE,
     Fault,
@@ -181,8 +182,11 @@ class Run:
             other = "commit-start" if fault.step != "commit-start" else "task-start"
             self._take_over(lambda: self._settle(fault.step), other)
         elif fault.kind == EXECUTOR:
-            worker = psutil.Process(int((self._faults / f"reached-{fault.step}").read_text()))
-            executor_of(worker).kill()
+            if fault.step in TASK_STEPS:
+                pid = int((self._faults / f"reached-{fault.step}").read_text())
+                executor_of(psutil.Process(pid)).kill()
+            else:  # the driver waits, while executors do nothing
+                kill_executor(self._driver.application_id, self._random)
             self._settle(fault.step)
         elif fault.kind == BROKER:
             self._kill_broker(fault.role)

@@ -59,10 +59,16 @@ class _Proxy:
         self._healed = asyncio.Event()
         self._healed.set()
         self._connections: set[_Connection] = set()
+        self._server: asyncio.Server
 
     async def start(self) -> None:
-        server = await asyncio.start_server(self._accept, HOST, 0)
-        self.port = server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._accept, HOST, 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        self._server.close()
+        for each in self._connections:
+            each.reset()
 
     def cut(self, way: str) -> None:
         self._way = way
@@ -141,11 +147,23 @@ class Network:
     """The proxies, in a thread with an event loop."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
         self._proxies: dict[int, _Proxy] = {}
         self._cut: list[_Proxy] = []
-        self._thread = threading.Thread(target=self._loop.run_forever, name="network", daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+        self._end: asyncio.Event
+        started = threading.Event()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._main(started)), name="network", daemon=True
+        )
         self._thread.start()
+        started.wait()
+
+    async def _main(self, started: threading.Event) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        started.set()
+        await self._end.wait()
+        for each in self._proxies.values():
+            each.close()
 
     def port_to(self, target: int) -> int:
         """Return the port of a proxy of this port. The first call starts the proxy."""
@@ -165,7 +183,7 @@ class Network:
         self._call(lambda: [each.heal() for each in self._cut])
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()
 
     def _call(self, function: Callable[[], T]) -> T:

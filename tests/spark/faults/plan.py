@@ -85,11 +85,7 @@ def pairs(guarantee: str, *, on_cluster: bool) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for step in (*STEPS_BY_GUARANTEE[guarantee], RANDOM_TIME):
         found += [(kind, step) for kind in KINDS]
-        if on_cluster:
-            is_of_executors = step in (*TASK_STEPS, RANDOM_TIME)
-            found += [(EXECUTOR, step)] if is_of_executors else []
-        else:
-            found += [(kind, step) for kind in CHEAP_KINDS]
+        found += [(kind, step) for kind in ((EXECUTOR,) if on_cluster else CHEAP_KINDS)]
     return found
 
 
