@@ -1,13 +1,16 @@
-"""The fast path and the general path of an append have the same results."""
+"""The fast path, the general path, and a validation in advance have the same results."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.log.support import NOW_MS, LogWorkspace, batch, read_bytes
+from tests.log.support import NOW_MS, LogWorkspace, append, batch, read_bytes
 
 from odradek.log import AppendOrigin, RecordsRefused
+from odradek.log.errors import LongValidation
 from odradek.log.log_appender import LogAppender
+from odradek.log.validation import Effort, validate
 from odradek.records.compression import Codec
 from odradek.records.control import EndOfTransaction, end_of_transaction_batch
 
@@ -51,7 +54,7 @@ def next_sequence(log, step):
     return max(-1, known + step["base_sequence"]) if step["base_sequence"] > 1 else max(known, 0)
 
 
-def send(log, step):
+def send(log, step, is_validated=False):
     fields = dict(step)
     values = [b"x"] * fields.pop("count")
     verified, bumps = fields.pop("verified"), fields.pop("bumps")
@@ -61,7 +64,11 @@ def send(log, step):
         guard = log.start_verification(
             step["producer_id"], fields["base_sequence"], step["producer_epoch"], bumps
         )
-    return log.append_as_leader(batch(*values, **fields), 0, verification_guard=guard)
+    records = batch(*values, **fields)
+    accepted = None
+    if is_validated:
+        accepted = validate(records, AppendOrigin.CLIENT, log.config, log.topic_partition, NOW_MS)
+    return log.appender.append_as_leader(records, 0, verification_guard=guard, accepted=accepted)
 
 
 def end(log, step):
@@ -77,12 +84,12 @@ def write(log, step):
     return log.appender.append_own_records(step["timestamp"], records, step["leader_epoch"])
 
 
-def take(log, step):
+def take(log, step, is_validated=False):
     """Perform a step, and return its result or error."""
     try:
         if "values" in step:
             return write(log, step)
-        info = (send if "base_sequence" in step else end)(log, step)
+        info = send(log, step, is_validated) if "base_sequence" in step else end(log, step)
     except RecordsRefused as error:
         return error.code, error.message, error.record_errors
     finally:
@@ -116,18 +123,69 @@ def seen(log):
 
 @settings(max_examples=150, deadline=None)
 @given(COMPRESSION, st.lists(SEND | SEND | END | OWN, max_size=24))
-def test_both_paths_have_the_same_result(tmp_path_factory, compression, steps):
+def test_all_paths_have_the_same_result(tmp_path_factory, compression, steps):
     path = tmp_path_factory.mktemp("logs")
-    fast = LogWorkspace(path / "fast").open(compression_type=compression, segment_bytes=1500)
-    general = LogWorkspace(path / "general").open(compression_type=compression, segment_bytes=1500)
+    fast, general, validated = (
+        LogWorkspace(path / name).open(compression_type=compression, segment_bytes=1500)
+        for name in ("fast", "general", "validated")
+    )
     general.appender.disable_fast_path()
     assert AppendOrigin.CLIENT in fast.appender._fast_path_origins
     for step in steps:
-        assert take(fast, step) == take(general, step)
-        assert seen(fast) == seen(general)
-    assert read_bytes(fast, 0) == read_bytes(general, 0)
-    fast.close()
-    general.close()
+        result = take(fast, step)
+        assert result == take(general, step)
+        assert result == take(validated, step, is_validated=True)
+        assert seen(fast) == seen(general) == seen(validated)
+    assert read_bytes(fast, 0) == read_bytes(general, 0) == read_bytes(validated, 0)
+    for log in (fast, general, validated):
+        log.close()
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+@pytest.mark.parametrize("settings", [{}, {"message_timestamp_type": "LogAppendTime"}])
+def test_a_batch_that_needs_a_long_validation_changes_nothing(workspace, codec, settings):
+    log = workspace.open(max_message_bytes=10 << 20, **settings)
+    append(log, b"before")
+    records = batch(bytes(3 << 20), codec=codec, producer_id=7, producer_epoch=0, base_sequence=0)
+    before = seen(log), bytes(records)
+    for _ in range(2):
+        with pytest.raises(LongValidation):
+            log.appender.append_as_leader(records, 0, effort=Effort.SHORT)
+        with pytest.raises(LongValidation):
+            log.appender.is_simple(records)
+    assert (seen(log), bytes(records)) == before
+    accepted = validate(records, AppendOrigin.CLIENT, log.config, log.topic_partition, NOW_MS)
+    assert log.appender.append_as_leader(records, 0, accepted=accepted).base_offset == 1
+    records = batch(bytes(3 << 20), codec=codec)
+    assert log.append_as_leader(records, 0).base_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "records", "is_long"),
+    [
+        ({}, batch(bytes(900_000), codec=Codec.ZSTD), False),
+        ({}, batch(bytes(900_000)), False),
+        ({"compression_type": "zstd"}, batch(bytes(900_000)), True),
+        ({"compression_type": "zstd"}, batch(bytes(9_000)), False),
+        ({"compression_type": "zstd"}, batch(bytes(9_000), codec=Codec.LZ4), True),
+        ({"message_timestamp_before_max_ms": 1000}, batch(bytes(900_000)), True),
+        ({"message_timestamp_before_max_ms": 1000}, batch(bytes(9_000)), False),
+        ({"message_timestamp_before_max_ms": 1000}, batch(b"1", codec=Codec.GZIP), True),
+        ({"message_timestamp_type": "LogAppendTime"}, batch(b"1", codec=Codec.GZIP), False),
+        ({"cleanup_policy": "compact"}, batch((b"key", b"1"), codec=Codec.GZIP), False),
+    ],
+)
+def test_what_needs_a_long_validation(workspace, settings, records, is_long):
+    appender = workspace.open(**settings).appender
+    for attempt in (
+        lambda: appender.is_simple(records),
+        lambda: appender.append_as_leader(bytearray(records), 0, effort=Effort.SHORT),
+    ):
+        if is_long:
+            with pytest.raises(LongValidation):
+                attempt()
+        else:
+            attempt()
 
 
 def test_a_usual_transaction_takes_the_fast_path(workspace, monkeypatch):

@@ -228,3 +228,43 @@ def test_a_client_that_is_not_authenticated_is_not_preferred():
     assert not scripted.transport.is_preferred
     scripted.receive(frame(b"1")[-1:])
     assert scripted.transport.is_preferred
+
+
+def test_a_paused_connection_processes_nothing_until_each_pause_has_ended():
+    seen = []
+    slots = []
+
+    def dispatch(connection, view):
+        seen.append(bytes(view[8:]))
+        slots.append(connection.defer(overlap=True))
+        if len(seen) == 1:
+            connection.pause()
+            connection.pause()
+
+    scripted = Scripted(dispatch)
+    scripted.receive(frame(b"1", PRODUCE) + frame(b"2", PRODUCE), frame(b"3", PRODUCE))
+    slots[0].complete([b"."])
+    assert (seen, scripted.transport.sent) == ([b"1"], b".")
+    scripted.connection.resume()
+    assert seen == [b"1"]
+    scripted.connection.resume()
+    assert seen == [b"1", b"2", b"3"]
+
+
+def test_a_paused_connection_may_be_muted_and_closed():
+    seen = []
+    scripted = Scripted(lambda connection, view: seen.append(connection.defer(overlap=True)))
+    scripted.connection.pause()
+    scripted.connection.mute(100)
+    scripted.receive(frame(b"1", PRODUCE))
+    scripted.loop.advance(0.2)
+    assert not seen
+    scripted.connection.mute(100)
+    scripted.connection.resume()
+    assert not seen
+    scripted.loop.advance(0.2)
+    assert len(seen) == 1
+    peer = scripted.connection.peer
+    peer.pause()
+    scripted.connection.close()
+    peer.resume()

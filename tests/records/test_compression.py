@@ -81,8 +81,8 @@ def test_whole_payloads_and_pieces_have_the_same_result(codec, content, times, d
     def result():
         try:
             return decompress(codec, payload, limit)
-        except (InvalidRecords, DecompressionLimit) as error:
-            return type(error)
+        except InvalidRecords:  # or DecompressionLimit, if the payload is also too large
+            return None
 
     whole = result()
     with pytest.MonkeyPatch.context() as patched:

@@ -22,6 +22,7 @@ from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.group_commit import Flushed
 from odradek.log.log_appender import AppendInfo
 from odradek.log.partition_log import PartitionLog
+from odradek.log.validation import Accepted, Effort
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import is_internal
 from odradek.records.control import EndOfTransaction
@@ -233,14 +234,21 @@ class Partition:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def append(
-        self, records: memoryview | bytearray | bytes, acks: int, verification_guard: int = 0
+        self,
+        records: memoryview | bytearray | bytes,
+        acks: int,
+        verification_guard: int = 0,
+        effort: Effort = Effort.FULL,
+        accepted: Accepted | None = None,
     ) -> AppendInfo:
         """Append a producer's records; `acks` is -1, 0 or 1.
 
         The first batch of a transaction needs a guard (see `PartitionLog.start_verification`).
+        `accepted` is the result of the validation, if the records have been validated.
 
         Raises:
             ApiError: this is not the leader, the ISR is too small, or the log rejects the records.
+            LongValidation: the effort is SHORT, and validation takes longer.
         """
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -252,7 +260,11 @@ class Partition:
             elif self._lacks_replicas and self._isr_size < log.config.min_insync_replicas:
                 raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         info = log.appender.append_as_leader(
-            records, self._leader_epoch, verification_guard=verification_guard
+            records,
+            self._leader_epoch,
+            verification_guard=verification_guard,
+            effort=effort,
+            accepted=accepted,
         )
         size = len(records)
         end = info.last_offset + 1

@@ -46,6 +46,8 @@ class Pool(Enum):
     """Snapshots of the metadata, one at a time."""
     GENERAL = "general"
     """Loading of logs, loading of coordinators, computations."""
+    VALIDATION = "validation"
+    """The validation of batches that decompress to megabytes."""
     HTTP = "http"
     """Requests to OAuth servers and to Kerberos, which may take as long as their timeouts allow."""
     LOGIN = "login"
@@ -57,6 +59,7 @@ THREADS = {
     Pool.METADATA: 1,
     Pool.SNAPSHOT: 1,
     Pool.GENERAL: 4,
+    Pool.VALIDATION: 2,
     Pool.HTTP: 2,
     Pool.LOGIN: 2,
 }

@@ -18,6 +18,7 @@
   brokers have replicas, a partition whose records are not committed within the request's timeout
   gets the error REQUEST_TIMED_OUT. The records may still become committed.
 - Most requests take the fast path (`quick`), which returns the same responses as `handle`.
+- Batches whose validation would occupy the event loop are validated on another thread (`produce`).
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ import struct
 from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, Final
 
+from odradek.broker.authorizer import Authorizer
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.coordinator.verification import Turn
-from odradek.broker.partition import ACKS_ALL, Committed, Partition
+from odradek.broker.partition import ACKS_ALL, Partition
 from odradek.broker.transactional_produce import (
     ATTRIBUTES_LOW_BYTE,
     UNCONDITIONAL,
@@ -39,7 +41,6 @@ from odradek.broker.transactional_produce import (
     decide,
     is_transactional,
 )
-from odradek.env.file_range import FileRange
 from odradek.handlers.authorization import (
     TOPIC,
     TRANSACTIONAL_ID,
@@ -48,46 +49,46 @@ from odradek.handlers.authorization import (
     require,
 )
 from odradek.handlers.handler import Handler
-from odradek.handlers.leader_hints import leader_hint
-from odradek.log.errors import RecordsRefused
+from odradek.handlers.produce import (
+    TOPIC_IDS_VERSION,
+    Appended,
+    Outcome,
+    Response,
+    answer_for,
+    append_all,
+    keep_records,
+    partitions_of,
+    records_of,
+)
+from odradek.log.errors import LongValidation
 from odradek.log.log_appender import AppendInfo
+from odradek.log.validation import Effort
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
 from odradek.records.batch import (
-    ATTRIBUTES,
-    ATTRIBUTES_POSITION,
-    CODEC_MASK,
     HEADER_SIZE,
     TRANSACTIONAL_FLAG,
     Buffer,
 )
-from odradek.records.compression import Codec
 from odradek.wire import quick_produce
 from odradek.wire.generated.produce_request import (
-    PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
 from odradek.wire.generated.produce_response import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
 
-ZSTD_VERSION: Final = 7
-TOPIC_IDS_VERSION: Final = 13
-ADMIN_CLIENT_ID: Final = "__admin_client"
 _NOTHING: Final[Mapping[int, Partition]] = {}
+_FULL: Final = Effort.FULL
+_NONE: Final = Effort.NONE
+_SHORT: Final = Effort.SHORT
 _response_header: Final = struct.Struct(">iix").pack  # size, correlation id, no tags
 
-Response = ProduceResponse | asyncio.Future[ProduceResponse] | None
 _Answer = Response | Coroutine[Any, Any, ProduceResponse | None]
-_Outcome = AppendInfo | ApiError
-_Unacknowledged = tuple[Partition, int, PartitionProduceResponse]
-"""A partition, the offset after the appended records, and the partition's response."""
+_Work = list[tuple[Partition, memoryview]]
 
 
 def quick(
@@ -100,8 +101,8 @@ def quick(
 ) -> bytes | None:
     """Append batches and return the encoded response.
 
-    Return None if a batch is transactional or not committed immediately, or in a rare case that
-    `handle` must process. Then nothing has been appended.
+    Return None if a batch is transactional, is not committed immediately or needs a long validation,
+    or in a rare case that `handle` must process. Then nothing has been appended.
     """
     if version < quick_produce.VERSION_MIN:
         return None
@@ -112,7 +113,7 @@ def quick(
     if acks != ACKS_ALL and acks != 1:
         return None
     by_wire_topic = broker.replicas.by_wire_topic
-    work: list[tuple[Partition, memoryview]] = []
+    work: _Work = []
     for topic, batches in topics:
         partitions = by_wire_topic.get(topic, _NOTHING)
         for index, records in batches:
@@ -126,21 +127,22 @@ def quick(
             ):
                 return None
             work.append((partition, records))
-    authorizer = broker.authorizer
-    if authorizer is not None:
-        write = AclOperation.WRITE
-        for partition, _ in work:
-            if not authorizer.permits_quickly(peer, write, TOPIC, partition.topic):
-                return None
+    if not _permits(broker.authorizer, peer, work):
+        return None
     appended: list[AppendInfo] = []
+    effort = _SHORT
     try:
+        if len(work) > 1:
+            effort = _effort(work)
         for partition, records in work:
-            appended.append(partition.append(records, acks))
+            appended.append(partition.append(records, acks, 0, effort))
+    except LongValidation:
+        return None
     except ApiError as error:
-        outcomes: list[_Outcome] = [*appended, error]
+        outcomes: list[Outcome] = [*appended, error]
         for partition, records in work[len(outcomes) :]:
             try:
-                outcomes.append(partition.append(records, acks))
+                outcomes.append(partition.append(records, acks, 0, effort))
             except ApiError as another:
                 outcomes.append(another)
         response = _response(broker, peer, topics, work, outcomes)
@@ -150,12 +152,35 @@ def quick(
     return quick_produce.encode_answer(correlation_id, topics, places)
 
 
+def _permits(authorizer: Authorizer | None, peer: Peer, work: _Work) -> bool:
+    if authorizer is None:
+        return True
+    write = AclOperation.WRITE
+    for partition, _ in work:
+        if not authorizer.permits_quickly(peer, write, TOPIC, partition.topic):
+            return False
+    return True
+
+
+def _effort(work: _Work) -> Effort:
+    """Return the effort that is enough for all batches. Nothing has been appended yet.
+
+    Raises:
+        LongValidation: a batch may need a long validation.
+    """
+    effort = _NONE
+    for partition, records in work:
+        if not partition.log.appender.is_simple(records):
+            effort = _FULL
+    return effort
+
+
 def _response(
     broker: Broker,
     peer: Peer,
     topics: list[quick_produce.TopicBatches],
-    work: list[tuple[Partition, memoryview]],
-    outcomes: list[_Outcome],
+    work: _Work,
+    outcomes: list[Outcome],
 ) -> ProduceResponse:
     """Return the response that `handle` returns if batches were rejected."""
     response = ProduceResponse()
@@ -164,7 +189,7 @@ def _response(
         result = TopicProduceResponse()
         for (index, _), ((partition, _), outcome) in zip(batches, following, strict=False):
             result.name, result.topic_id = partition.topic, partition.topic_id
-            answer = _answer(broker, peer, partition.topic, index, outcome, response)
+            answer = answer_for(broker, peer, partition.topic, index, outcome, response)
             result.partition_responses.append(answer)
         response.responses.append(result)
     return response
@@ -183,15 +208,24 @@ def handle(
     if transactional_id is None:
         for topic in request.topic_data:
             for data in topic.partition_data:
-                if is_transactional(_bytes(data)):
+                if is_transactional(records_of(data)):
                     raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return _append_all(broker, context, request, UNCONDITIONAL)
-    records = _records_of(broker, context, request)
+        return _now_or_later(append_all(broker, context, request, UNCONDITIONAL))
+    records = _batches(broker, context, request)
     permission = decide(broker.verification, transactional_id, context.api_version, records)
     if permission.turn is not None:
-        _keep_records(request)
+        keep_records(request)
         return _confirm_and_append(broker, context, request, permission, permission.turn)
-    return _append_all(broker, context, request, permission)
+    return _now_or_later(append_all(broker, context, request, permission))
+
+
+def _now_or_later(answer: Appended) -> _Answer:
+    return _when_appended(answer) if isinstance(answer, Coroutine) else answer
+
+
+async def _when_appended(appended: Awaitable[Response]) -> ProduceResponse | None:
+    response = await appended
+    return await response if isinstance(response, asyncio.Future) else response
 
 
 def _check_and_handle(broker: Broker, context: RequestContext, request: ProduceRequest) -> _Answer:
@@ -239,7 +273,7 @@ def _with_refused(
 
 def _has_transactional(request: ProduceRequest) -> bool:
     return any(
-        is_transactional(_bytes(data))
+        is_transactional(records_of(data))
         for topic in request.topic_data
         for data in topic.partition_data
     )
@@ -282,34 +316,19 @@ def _refuse_unauthorized(
     return refused
 
 
-def _records_of(
+def _batches(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> dict[Partition, Buffer]:
     """Return the records of each partition that is on this broker."""
     found = {}
     for topic in request.topic_data:
-        partitions = _partitions(broker, context, topic)
+        partitions = partitions_of(broker, context, topic)
         for data in topic.partition_data:
             partition = partitions.get(data.index)
-            records = _bytes(data)
+            records = records_of(data)
             if partition is not None and records is not None:
                 found[partition] = records
     return found
-
-
-def _bytes(data: PartitionProduceData) -> Buffer | None:
-    records = data.records
-    assert not isinstance(records, FileRange), "decoded records are bytes"
-    return records
-
-
-def _keep_records(request: ProduceRequest) -> None:
-    """Copy the records, because the receive buffer is reused when the handler has returned."""
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            records = _bytes(data)
-            if records is not None:
-                data.records = bytearray(records)
 
 
 async def _confirm_and_append(
@@ -322,189 +341,9 @@ async def _confirm_and_append(
     """Append after the coordinator has confirmed the first batches of the transaction."""
     async with turn:
         await confirm(broker.verification, permission)
-        response = _append_all(broker, context, request, permission)
+        answer = append_all(broker, context, request, permission)
+        response = await answer if isinstance(answer, Coroutine) else answer
     return await response if isinstance(response, asyncio.Future) else response
-
-
-def _append_all(
-    broker: Broker, context: RequestContext, request: ProduceRequest, permission: Permission
-) -> Response:
-    peer = context.peer
-    response = ProduceResponse()
-    unacknowledged: list[_Unacknowledged] = []
-    failed = False
-    by_id = context.api_version >= TOPIC_IDS_VERSION
-    for topic in request.topic_data:
-        result = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
-        key = topic.topic_id if by_id else topic.name
-        partitions = _partitions(broker, context, topic)
-        for data in topic.partition_data:
-            partition = partitions.get(data.index)
-            outcome: _Outcome
-            try:
-                if partition is None:
-                    raise ApiError(broker.replicas.why_missing(key, data.index))
-                outcome = _append(context, request, partition, data, permission)
-            except ApiError as error:
-                failed = True
-                outcome = error
-            answer = _answer(broker, peer, key, data.index, outcome, response)
-            if partition is not None and request.acks and isinstance(outcome, AppendInfo):
-                end = outcome.last_offset + 1
-                if not partition.is_acknowledged(end, request.acks):
-                    unacknowledged.append((partition, end, answer))
-            result.partition_responses.append(answer)
-        response.responses.append(result)
-    if unacknowledged:
-        return _when_acknowledged(broker, peer, request, response, unacknowledged)
-    if request.acks:
-        return response
-    if failed:
-        peer.close()
-    return None
-
-
-def _answer(
-    broker: Broker,
-    peer: Peer,
-    topic: str | bytes,
-    index: int,
-    outcome: _Outcome,
-    response: ProduceResponse,
-) -> PartitionProduceResponse:
-    """Return the response for one partition; `topic` is the topic's name or id.
-
-    If another broker leads the partition, its endpoint is added to `response`.
-    """
-    if isinstance(outcome, AppendInfo):
-        return PartitionProduceResponse(
-            index=index,
-            base_offset=outcome.base_offset,
-            log_append_time_ms=outcome.log_append_time_ms,
-            log_start_offset=outcome.log_start_offset,
-        )
-    answer = PartitionProduceResponse(
-        index=index, error_code=outcome.code, base_offset=-1, error_message=outcome.message
-    )
-    if isinstance(outcome, RecordsRefused):
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
-            for at, message in outcome.record_errors
-        ]
-    if outcome.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        _name_leader(broker, peer, topic, answer, response)
-    return answer
-
-
-def _when_acknowledged(
-    broker: Broker,
-    peer: Peer,
-    request: ProduceRequest,
-    response: ProduceResponse,
-    unacknowledged: list[_Unacknowledged],
-) -> asyncio.Future[ProduceResponse]:
-    """Return a future of the response.
-
-    It completes when the appended records of each partition satisfy `acks` or have failed. If other
-    brokers have replicas of a partition, it completes when the request times out, too.
-    """
-    future: asyncio.Future[ProduceResponse] = broker.loop.create_future()
-    waiting = {number: answer for number, (_, _, answer) in enumerate(unacknowledged)}
-
-    def time_out() -> None:
-        if future.done():
-            return
-        for answer in waiting.values():
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-            answer.base_offset = -1
-        future.set_result(response)
-
-    if any(partition.is_replicated for partition, _, _ in unacknowledged):
-        timer = broker.loop.call_later(request.timeout_ms / 1000, time_out)
-        future.add_done_callback(lambda _: timer.cancel())
-
-    def callback(number: int, partition: Partition, answer: PartitionProduceResponse) -> Committed:
-        def acknowledged(error: ApiError | None) -> None:
-            if future.done():
-                return
-            del waiting[number]
-            if error is not None:
-                answer.error_code = error.code
-                answer.error_message = error.message
-                answer.base_offset = -1
-                if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    _name_leader(broker, peer, partition.topic, answer, response)
-            if not waiting:
-                future.set_result(response)
-
-        return acknowledged
-
-    for number, (partition, offset, answer) in enumerate(unacknowledged):
-        partition.when_acknowledged(offset, request.acks, callback(number, partition, answer))
-    return future
-
-
-def _partitions(
-    broker: Broker, context: RequestContext, topic: TopicProduceData
-) -> Mapping[int, Partition]:
-    """Return the topic's partitions on this broker."""
-    replicas = broker.replicas
-    if context.api_version >= TOPIC_IDS_VERSION:
-        return replicas.by_id.get(topic.topic_id, _NOTHING)
-    return replicas.by_name.get(topic.name, _NOTHING)
-
-
-def _append(
-    context: RequestContext,
-    request: ProduceRequest,
-    partition: Partition,
-    data: PartitionProduceData,
-    permission: Permission,
-) -> AppendInfo:
-    if request.acks not in {-1, 0, 1}:
-        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if partition.is_internal and context.client_id != ADMIN_CLIENT_ID:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    records = _bytes(data)
-    if records is None:
-        raise ApiError(ErrorCode.INVALID_RECORD, "the partition has no records")
-    if context.api_version < ZSTD_VERSION and _is_zstd(records):
-        raise ApiError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"zstd comes with Produce {ZSTD_VERSION}, this is {context.api_version}",
-        )
-    guard = 0 if permission is UNCONDITIONAL else permission.guard(partition)
-    return partition.append(records, request.acks, guard)
-
-
-def _is_zstd(records: Buffer) -> bool:
-    if len(records) < HEADER_SIZE:
-        return False
-    attributes: int = ATTRIBUTES.unpack_from(records, ATTRIBUTES_POSITION)[0]
-    return attributes & CODEC_MASK == Codec.ZSTD
-
-
-def _name_leader(
-    broker: Broker,
-    peer: Peer,
-    topic: str | bytes,
-    answer: PartitionProduceResponse,
-    response: ProduceResponse,
-) -> None:
-    """Add the current leader to the response."""
-    hint = leader_hint(broker, peer, topic, answer.index)
-    answer.current_leader = LeaderIdAndEpoch(
-        leader_id=hint.leader_id, leader_epoch=hint.leader_epoch
-    )
-    address = hint.address
-    if address is not None and all(
-        node.node_id != hint.leader_id for node in response.node_endpoints
-    ):
-        response.node_endpoints.append(
-            NodeEndpoint(
-                node_id=hint.leader_id, host=address.host, port=address.port, rack=hint.rack
-            )
-        )
 
 
 def _error_response(request: ProduceRequest, error: ApiError) -> ProduceResponse:

@@ -56,6 +56,13 @@ class RecordsRefused(ApiError):
         self.record_errors = record_errors
 
 
+class LongValidation(Exception):
+    """A batch was not appended, because its validation would occupy the event loop for too long.
+
+    Validate it on another thread first (`odradek.log.validation.validate`).
+    """
+
+
 class InconsistentTopicId(ApiError):
     """The directory of the partition belongs to another topic of the same name."""
 

@@ -31,7 +31,13 @@ from typing import Final
 
 from odradek.config.topic_config import TopicConfig
 from odradek.log import names, validation
-from odradek.log.errors import DamagedFile, DiskFull, LogDirectoryOffline, RecordsRefused
+from odradek.log.errors import (
+    DamagedFile,
+    DiskFull,
+    LogDirectoryOffline,
+    LongValidation,
+    RecordsRefused,
+)
 from odradek.log.flush_state import FlushState, Truncated
 from odradek.log.given_batches import GivenBatch, check_segment_size, given_batches
 from odradek.log.leader_epochs import LeaderEpochs
@@ -43,7 +49,7 @@ from odradek.log.producer_state_manager import ProducerStateManager
 from odradek.log.roll_policy import RollPolicy
 from odradek.log.segment import AppendedBatch, Segment
 from odradek.log.transaction_index import AbortedTransaction
-from odradek.log.validation import fast_path_attributes
+from odradek.log.validation import SHORT_BYTES_MAX, Accepted, Effort, fast_path_attributes
 from odradek.model.errors import ErrorCode
 from odradek.records.batch import (
     ATTRIBUTES_POSITION,
@@ -62,7 +68,7 @@ from odradek.records.builder import plain_batch
 from odradek.records.checksum import crc32c
 from odradek.records.compression import Codec
 from odradek.records.control import EndOfTransaction
-from odradek.records.errors import CorruptBatch, InvalidRecords
+from odradek.records.errors import CorruptBatch, DecompressionLimit, InvalidRecords
 from odradek.records.structure import has_plain_records
 
 logger = logging.getLogger("odradek.log")
@@ -70,6 +76,9 @@ logger = logging.getLogger("odradek.log")
 # A constant is read faster than an attribute of a class.
 _CLIENT: Final = AppendOrigin.CLIENT
 _COORDINATOR: Final = AppendOrigin.COORDINATOR
+_FULL: Final = Effort.FULL
+_SHORT: Final = Effort.SHORT
+_NONE: Final = Effort.NONE
 
 _ANY_AGE_MS: Final = 2**62
 """With at least this `message.timestamp.before.max.ms`, a record may be of any age. Then the
@@ -129,6 +138,7 @@ class LogAppender:
         "_fast_path_attributes",
         "_fast_path_origins",
         "_flush",
+        "_long_crc",
         "_needs_keys",
         "_policy",
         "_producers",
@@ -156,6 +166,9 @@ class LogAppender:
         self._epochs = epochs
         self.log_end_offset = log_end_offset
         """The offset that the next record gets."""
+        self._long_crc = -1
+        """The checksum of the last batch that needed a long validation. A Produce request may try
+        the same batch twice, on the fast path and then in the handler."""
         self.update_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
@@ -201,22 +214,27 @@ class LogAppender:
         *,
         verification_guard: int = 0,
         transaction_version: int = 0,
+        effort: Effort = _FULL,
+        accepted: Accepted | None = None,
     ) -> AppendInfo:
         """Append a payload from a producer or coordinator. `records` is modified.
 
         `verification_guard` is the result of `start_verification`. `transaction_version` is the
-        version that the transaction coordinator uses for a marker (KIP-1228).
+        version that the transaction coordinator uses for a marker (KIP-1228). `effort` limits the
+        validation. If `accepted` is set, it is the result of the validation of `records`.
 
         Raises:
             RecordsRefused: the payload is rejected. The error has the code, the message and the
                 record errors for the response.
+            LongValidation: the effort is SHORT, and is not enough.
             DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         size = len(records)
-        if origin not in self._fast_path_origins or size < HEADER_SIZE:
+        if origin not in self._fast_path_origins or size < HEADER_SIZE or accepted is not None:
             return self._append_checked(
-                records, leader_epoch, origin, verification_guard, transaction_version
-            )
+                records, leader_epoch, origin, verification_guard, transaction_version,
+                effort, accepted,
+            )  # fmt: skip
         base_offset, length, magic, crc, attributes, delta, base_timestamp = _unpack_front(records)
         max_timestamp, producer_id, epoch, sequence, count = _unpack_back(records)
         entry = None
@@ -238,17 +256,14 @@ class LogAppender:
             or crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) != crc
             or (
                 origin is _CLIENT
-                and not has_plain_records(
-                    records,
-                    attributes & CODEC_MASK,
-                    count,
-                    max_timestamp - base_timestamp,
-                    self._needs_keys,
+                and effort is not _NONE
+                and not self._is_plain(
+                    records, crc, attributes, count, max_timestamp - base_timestamp, effort
                 )
             )
         ):
             return self._append_checked(
-                records, leader_epoch, origin, verification_guard, transaction_version
+                records, leader_epoch, origin, verification_guard, transaction_version, effort, None
             )
         offset = self.log_end_offset
         last_offset = offset + delta
@@ -260,13 +275,75 @@ class LogAppender:
                 self._producers.begin_transaction(entry, offset)
         return AppendInfo(offset, last_offset, self._segments.log_start_offset)
 
+    def is_simple(self, records: Buffer) -> bool:
+        """Whether a client's batch needs no conversion, and its records are known to be plain.
+
+        If so, the effort NONE is enough to append the batch; otherwise, the effort SHORT.
+
+        Raises:
+            LongValidation: the effort SHORT may not be enough.
+        """
+        if len(records) < HEADER_SIZE:
+            return False
+        _, _, _, crc, attributes, _, base_timestamp = _unpack_front(records)
+        max_timestamp, _, _, _, count = _unpack_back(records)
+        if (
+            attributes in self._fast_path_attributes
+            and self._is_in_time(max_timestamp)
+            and self._is_plain(
+                records, crc, attributes, count, max_timestamp - base_timestamp, _SHORT
+            )
+        ):
+            return True
+        if attributes & CODEC_MASK or len(records) > SHORT_BYTES_MAX:
+            raise LongValidation
+        return False
+
+    def _is_in_time(self, max_timestamp: int) -> bool:
+        """Whether the timestamps of a batch need not be checked one by one."""
+        config = self._config
+        if config.message_timestamp_before_max_ms < _ANY_AGE_MS:
+            return False
+        if max_timestamp <= self._timestamp_limit or config.is_log_append_time:
+            return True
+        return max_timestamp <= self._latest(self._directory.storage.clock.now_ms())
+
+    def _latest(self, now_ms: int) -> int:
+        """Return the latest timestamp that a record may have now."""
+        self._timestamp_limit = now_ms + self._config.message_timestamp_after_max_ms
+        return self._timestamp_limit
+
+    def _is_plain(
+        self,
+        records: Buffer,
+        crc: int,
+        attributes: int,
+        count: int,
+        max_delta: int,
+        effort: Effort,
+    ) -> bool:
+        """See `has_plain_records`."""
+        if crc == self._long_crc and effort is _SHORT:
+            raise LongValidation
+        try:
+            return has_plain_records(
+                records, attributes & CODEC_MASK, count, max_delta, self._needs_keys
+            )
+        except DecompressionLimit:
+            if effort is not _SHORT:
+                return False
+            self._long_crc = crc
+            raise LongValidation from None
+
     def _append_checked(
         self,
         records: Buffer,
         leader_epoch: int,
         origin: AppendOrigin,
-        verification_guard: int,
-        transaction_version: int,
+        verification_guard: int = 0,
+        transaction_version: int = 0,
+        effort: Effort = _FULL,
+        accepted: Accepted | None = None,
     ) -> AppendInfo:
         """Append a payload as the leader, with all checks."""
         self._check_ready()
@@ -277,10 +354,11 @@ class LogAppender:
             return info
         directory = self._directory
         now_ms = directory.storage.clock.now_ms()
-        self._timestamp_limit = now_ms + self._config.message_timestamp_after_max_ms
-        accepted = validation.validate(
-            records, origin, self._config, directory.topic_partition, now_ms
-        )
+        self._latest(now_ms)
+        if accepted is None:
+            accepted = validation.validate(
+                records, origin, self._config, directory.topic_partition, now_ms, effort
+            )
         batch = accepted.batch
         offset = self.log_end_offset
         last_offset = offset + batch.last_offset_delta

@@ -25,14 +25,18 @@ A batch is changed and gets a new checksum in these cases:
 - The header of the batch has the wrong timestamp type or the wrong max timestamp.
 - The offset deltas of the records are not 0, 1, 2 and so on. (But if the records are compressed,
   and the codec stays the same, such a batch is rejected.)
+
+With `Effort.SHORT`, `validate` takes about a millisecond at most: for batches that need more it raises
+LongValidation. Such a batch is validated on another thread (docs/decisions/log-long-validation.md).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from enum import Enum
+from typing import Final, NamedTuple
 
 from odradek.config.topic_config import TopicConfig
-from odradek.log.errors import RecordsRefused
+from odradek.log.errors import LongValidation, RecordsRefused
 from odradek.log.origin import AppendOrigin
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -57,17 +61,34 @@ from odradek.records.batch import (
 )
 from odradek.records.builder import RecordBatchBuilder, seal
 from odradek.records.compression import Codec, codec_named, compress, decompress
-from odradek.records.errors import CorruptBatch, InvalidRecords
+from odradek.records.errors import CorruptBatch, DecompressionLimit, InvalidRecords
 from odradek.records.record import iterate_records
 from odradek.records.skim import skim_records
-from odradek.records.structure import has_plain_records
+from odradek.records.structure import AT_ONCE_MAX, has_plain_records
 
 DECOMPRESSED_MAX = 16 << 20
 """The decompressed records of a batch may have this many bytes, or `DECOMPRESSED_RATIO` times the
 size of the batch if that is more."""
 DECOMPRESSED_RATIO = 100
+SHORT_BYTES_MAX: Final = 1 << 16
+"""The event loop reads or compresses the records of a batch one by one only if they take at most as
+many bytes."""
+_WHOLE_RECORDS_MAX: Final = 1 << 16
+"""On another thread, batches with more records are read in pieces. Compiled code that checks a whole
+batch does not release the interpreter, and delays the event loop."""
 _NEVER = 2**62
 _ERRORS_SHOWN = 3
+
+
+class Effort(Enum):
+    """How long the event loop may be occupied with the validation of a batch."""
+
+    FULL = "full"
+    """As long as it takes."""
+    SHORT = "short"
+    """About a millisecond. If more is necessary, LongValidation is raised."""
+    NONE = "none"
+    """The batch is known to be simple (`LogAppender.is_simple`)."""
 
 
 class Accepted(NamedTuple):
@@ -83,6 +104,7 @@ class _Topic(NamedTuple):
     config: TopicConfig
     partition: TopicPartition
     now_ms: int
+    effort: Effort
 
     @property
     def earliest(self) -> int:
@@ -101,14 +123,18 @@ def validate(
     config: TopicConfig,
     partition: TopicPartition,
     now_ms: int,
+    effort: Effort = Effort.FULL,
 ) -> Accepted:
     """Check a payload, and convert it to the form that the topic's settings require.
 
+    Only this function's arguments are used, so it may be called on any thread.
+
     Raises:
         RecordsRefused: the payload is invalid. The error has the same error code as in Kafka.
+        LongValidation: the effort is SHORT, and is not enough.
     """
     try:
-        topic = _Topic(config, partition, now_ms)
+        topic = _Topic(config, partition, now_ms, effort)
         batch = _only_batch(topic, records, origin)
         if origin is AppendOrigin.CLIENT:
             _check_claims(batch)
@@ -188,10 +214,12 @@ def _accept(topic: _Topic, batch: RecordBatch, origin: AppendOrigin) -> Accepted
     in_offset_order = True
     max_timestamp = batch.max_timestamp
     if is_client and not _passes_fast_check(topic, batch):
+        _check_short(topic, batch)
         in_offset_order, max_timestamp = _walk(topic, batch)
     if not in_offset_order and source == target != Codec.NONE:
         raise InvalidRecords("the offsets of compressed records have to be 0, 1, 2 and so on")
     if target != source or not in_offset_order:
+        _check_short(topic, batch)
         batch = _rebuilt(topic, batch, target, in_offset_order)
         _check_size(topic, batch)
     append_time = topic.now_ms if config.is_log_append_time else NO_TIMESTAMP
@@ -228,18 +256,33 @@ def _check_time_type(topic: _Topic, batch: RecordBatch) -> None:
 
 def _passes_fast_check(topic: _Topic, batch: RecordBatch) -> bool:
     config = topic.config
-    return (
-        config.message_timestamp_before_max_ms >= _NEVER
-        and (batch.max_timestamp <= topic.latest or config.is_log_append_time)
-        and not batch.is_log_append_time
-        and has_plain_records(
+    is_short = topic.effort is Effort.SHORT
+    if (
+        config.message_timestamp_before_max_ms < _NEVER
+        or (batch.max_timestamp > topic.latest and not config.is_log_append_time)
+        or batch.is_log_append_time
+        or (batch.count > _WHOLE_RECORDS_MAX and not is_short)
+    ):
+        return False
+    try:
+        return has_plain_records(
             batch.data,
             batch.codec,
             batch.count,
             batch.max_timestamp - batch.base_timestamp,
             config.is_compacted,
+            AT_ONCE_MAX if is_short else DECOMPRESSED_MAX,
         )
-    )
+    except DecompressionLimit:
+        if is_short:
+            raise LongValidation from None
+        return False
+
+
+def _check_short(topic: _Topic, batch: RecordBatch) -> None:
+    """Raise LongValidation if the effort is SHORT, and the records may be many."""
+    if topic.effort is Effort.SHORT and (batch.codec or batch.size > SHORT_BYTES_MAX):
+        raise LongValidation
 
 
 def _walk(topic: _Topic, batch: RecordBatch) -> tuple[bool, int]:

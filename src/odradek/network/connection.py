@@ -13,8 +13,8 @@ A connection has three parts:
 - `Output` holds the bytes that are not sent yet.
 
 The connection decides when it processes frames. It processes no frame while a response is deferred,
-while the transport accepts no output, while the client is muted, or while the connection waits for its
-next turn (`turns.py`). (`responses.py` describes an
+while the transport accepts no output, while the client is muted, while a handler has called `pause`,
+or while the connection waits for its next turn (`turns.py`). (`responses.py` describes an
 exception for Produce requests.) During this time the connection reads only a small number of bytes
 and then stops reading, so that TCP flow control slows the client down.
 """
@@ -105,6 +105,7 @@ class Connection:
         "_order",
         "_output",
         "_owner",
+        "_pauses",
         "_receive",
         "_shared",
         "_sweeps",
@@ -146,6 +147,8 @@ class Connection:
         """Whether unsent output waits until the transport is writable."""
         self._is_waiting = False
         """Whether the connection waits for its next turn, because the client has sent many requests."""
+        self._pauses = 0
+        """How many handlers have called `pause`, because they process a request in several steps."""
         self._is_muted = False
         self._muted_until = 0.0
         self._unmute_timer: asyncio.TimerHandle | None = None
@@ -274,6 +277,7 @@ class Connection:
         if (
             self.closed
             or self._is_muted
+            or self._pauses
             or self._is_writing
             or self._is_waiting
             or self._order.blocks
@@ -308,7 +312,11 @@ class Connection:
         if self._is_processing:
             # The slot was completed before the dispatcher returned.
             self._is_stopped = (
-                self._order.blocks or self._is_muted or self._is_writing or self._is_waiting
+                self._order.blocks
+                or self._is_muted
+                or self._pauses > 0
+                or self._is_writing
+                or self._is_waiting
             )
             return
         if self._output.parts:
@@ -345,6 +353,16 @@ class Connection:
     def bytes_out(self) -> int:
         """Bytes sent."""
         return self._output.bytes_out
+
+    def pause(self) -> None:
+        """Process no further request until `resume` is called. Responses are still sent."""
+        self._pauses += 1
+        self._is_stopped = True
+
+    def resume(self) -> None:
+        """Undo `pause`. Call it from the event loop, not while a request is dispatched."""
+        self._pauses -= 1
+        self._continue()
 
     # -- throttling -------------------------------------------------------------------------
 

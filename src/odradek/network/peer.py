@@ -12,11 +12,19 @@ from odradek.model.principal import ANONYMOUS
 NULL_CLIENT_ID: Final = b"\xff\xff"
 
 
-class Closable(Protocol):
+class PeerConnection(Protocol):
     """The part of a connection that `Peer` uses."""
 
     def close(self) -> None:
         """Close the connection."""
+        ...
+
+    def pause(self) -> None:
+        """Process no further request."""
+        ...
+
+    def resume(self) -> None:
+        """Undo `pause`."""
         ...
 
 
@@ -58,7 +66,7 @@ class Peer:
         listener: str,
         local_host: str,
         local_port: int,
-        connection: Closable | None = None,
+        connection: PeerConnection | None = None,
         principal: str = ANONYMOUS,
         is_token_authenticated: bool = False,
         is_forwarded: bool = False,
@@ -129,6 +137,16 @@ class Peer:
         """Close the connection. Kafka reacts to some requests in this way."""
         if self._connection is not None:
             self._connection.close()
+
+    def pause(self) -> None:
+        """Process no further request of the connection until `resume` is called."""
+        if self._connection is not None:
+            self._connection.pause()
+
+    def resume(self) -> None:
+        """Process the requests that have arrived since `pause`, later if they must wait anyway."""
+        if self._connection is not None:
+            self._connection.resume()
 
     def on_closed(self) -> None:
         """Note that the connection is closed. `close` has no effect after that."""

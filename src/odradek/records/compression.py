@@ -45,6 +45,7 @@ _LZ4_WHOLE_MAX: Final = 2 << 20
 _ZSTD_REPEATED: Final = 1
 """The type of a block that repeats one byte."""
 _INT32: Final = Struct(">i")
+_TOO_MANY: Final = "the records take more than {} bytes"
 
 
 class Codec(IntEnum):
@@ -141,7 +142,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> bytes:
     for piece in decompress_pieces(codec, data):
         total += len(piece)
         if total > limit_bytes:
-            raise DecompressionLimit(f"the records take more than {limit_bytes} bytes")
+            raise DecompressionLimit(_TOO_MANY.format(limit_bytes))
         parts.append(piece)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -181,9 +182,11 @@ def _whole_gzip(data: Buffer, limit_bytes: int) -> bytes | None:
     library = _gzip_library()
     stream = library.decompressobj(31)
     try:
-        whole: bytes = stream.decompress(data, limit_bytes)
+        whole: bytes = stream.decompress(data, limit_bytes + 1)
     except library.error:
         return None
+    if len(whole) > limit_bytes:
+        raise DecompressionLimit(_TOO_MANY.format(limit_bytes))
     return whole if stream.eof and not stream.unused_data else None
 
 
@@ -238,9 +241,11 @@ def _whole_lz4(data: Buffer, limit_bytes: int) -> bytes | None:
 
     stream = LZ4FrameDecompressor()
     try:
-        whole: bytes = stream.decompress(data, min(limit_bytes, _LZ4_WHOLE_MAX))
+        whole: bytes = stream.decompress(data, min(limit_bytes + 1, _LZ4_WHOLE_MAX))
     except RuntimeError:
         return None
+    if len(whole) > limit_bytes:
+        raise DecompressionLimit(_TOO_MANY.format(limit_bytes))
     return whole if stream.eof and not stream.unused_data else None
 
 
@@ -273,8 +278,10 @@ def _whole_zstd(data: Buffer, limit_bytes: int) -> bytes | None:
         # The library ignores what follows the first frame.
         if _zstd_frame_end(view, 0) != len(view):
             return None
-        size = zstandard.frame_content_size(view)
-        if size > limit_bytes or size == 0:  # -1: the frame does not have the size
+        size = zstandard.frame_content_size(view)  # -1: the frame does not have the size
+        if size > limit_bytes:
+            raise DecompressionLimit(_TOO_MANY.format(limit_bytes))
+        if size == 0:
             return None
         try:
             decompressor = _idle_zstd_decompressors.pop()
@@ -343,7 +350,8 @@ _WHOLE: Final[dict[int, Callable[[Buffer, int], bytes | None]]] = {
     Codec.LZ4: _whole_lz4,
     Codec.ZSTD: _whole_zstd,
 }
-"""These return None for what they leave to the readers."""
+"""These return None for what they leave to the readers. If the payload is damaged and too large, they
+may raise DecompressionLimit where the readers raise InvalidRecords."""
 _READERS: Final[dict[int, Callable[[Buffer], Iterator[bytes]]]] = {
     Codec.NONE: _read_plain,
     Codec.GZIP: _read_gzip,

@@ -20,7 +20,7 @@ from odradek.records.batch import HEADER_SIZE, Buffer
 from odradek.records.columns import Places, run_length
 from odradek.records.compiled import COMPILED
 from odradek.records.compression import decompress
-from odradek.records.errors import InvalidRecords, RecordsError
+from odradek.records.errors import DecompressionLimit, InvalidRecords, RecordsError
 from odradek.records.varint import (
     LAST_SHIFT,
     LAST_SHIFT_LONG,
@@ -32,8 +32,9 @@ from odradek.records.varint import (
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-AT_ONCE_MAX: Final = 4 << 20
-"""If the decompressed records take more bytes, `skim` checks them, which needs less memory."""
+AT_ONCE_MAX: Final = 1 << 20
+"""The default limit of the decompressed records. To decompress and check as many bytes takes about
+a millisecond."""
 _RUN_MIN: Final = 8
 """For fewer records, a comparison of columns is not faster than the loop."""
 _TRIES: Final = 0 if COMPILED else 3
@@ -47,20 +48,30 @@ _UNSIGNED_MAX: Final = 2**63 - 1
 
 
 def has_plain_records(
-    batch: Buffer, codec: int, count: int, max_delta: int, need_keys: bool = False
+    batch: Buffer,
+    codec: int,
+    count: int,
+    max_delta: int,
+    need_keys: bool = False,
+    limit_bytes: int = AT_ONCE_MAX,
 ) -> bool:
     """Return whether a batch holds `count` records in the usual form that producers write.
 
     True means that the records are complete, that their offset deltas are 0, 1, 2 and so on, and
     that the largest timestamp delta is `max_delta`. With `need_keys`, all records also have keys.
     False means that the batch may be valid or not. `odradek.records.skim` checks such a batch.
+
+    Raises:
+        DecompressionLimit: the decompressed records take more than `limit_bytes`.
     """
     if not 0 <= max_delta <= _DELTA_MAX:
         return False
     payload = memoryview(batch)[HEADER_SIZE:]
     try:
-        data = decompress(codec, payload, AT_ONCE_MAX) if codec else bytes(payload)
+        data = decompress(codec, payload, limit_bytes) if codec else bytes(payload)
         return _is_plain(data, count, max_delta << 1, need_keys)
+    except DecompressionLimit:
+        raise
     except (IndexError, RecordsError):
         return False
 
