@@ -46,7 +46,7 @@ def draw_values(shape: Shape, count: int = COUNT) -> list[bytes]:
     """Return `count` values of this shape. Every call returns the same values."""
     draw = random.Random(SEED)
     sizes = [shape.draw(draw) for _ in range(count)]
-    text = b"".join(_events(draw, sum(sizes)))
+    text = b"".join(events(draw, sum(sizes)))
     values = []
     position = 0
     for size in sizes:
@@ -74,7 +74,7 @@ def read_payloads(path: Path) -> list[bytes]:
     return values
 
 
-def _events(draw: random.Random, size: int) -> Iterator[bytes]:
+def events(draw: random.Random, size: int) -> Iterator[bytes]:
     """Yield JSON events with a total size of at least `size` bytes."""
     made = 0
     moment = 1_700_000_000_000

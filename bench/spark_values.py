@@ -1,7 +1,7 @@
 """`python -m bench.spark_values`: decodes and encodes typed values, without Spark.
 
 The values have five fields, in JSON about 100 bytes. They are converted in batches of 50 000. The
-results are the CPU times of the fastest of several passes on one core. `bench.spark_typed` compares
+results are the CPU times of the fastest of several passes on one core. `bench.spark` compares
 jobs in Spark with `from_json` and `to_json`.
 """
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.compiled.pure import import_pure
 
 from odradek.log.cleaner import walk
-from odradek.records import batch, builder, compression, record, skim, structure, varint
+from odradek.records import batch, builder, compression, record, skim, starts, structure, varint
 from odradek.records.batch import HEADER_SIZE, LENGTH_POSITION, LOG_OVERHEAD, SIZE
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.compiled import COMPILED
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
     reason="the package is not compiled here (make test-compiled)",
 )
 
-MODULES = (batch, builder, compression, record, skim, structure, varint, walk)
+MODULES = (batch, builder, compression, record, skim, starts, structure, varint, walk)
 PURE = dict(zip(MODULES, import_pure(*(each.__name__ for each in MODULES)), strict=True))
 NOW_MS = 1_700_000_000_000
 LIMIT = 1 << 20
@@ -81,6 +81,13 @@ def assert_alike(data):
     assert outcome(read, view) == outcome(pure_read, pure_view)
     payload = bytes(view.payload)
     assert outcome(walk.walk, payload, view.count) == outcome(PURE[walk].walk, payload, view.count)
+    for end in (len(payload), len(payload) - 1):
+        found_starts: tuple[list[int], list[int]] = [], []
+        arguments = (payload, 0, end, view.count)
+        assert outcome(starts.append_starts, *arguments, found_starts[0]) == outcome(
+            PURE[starts].append_starts, *arguments, found_starts[1]
+        )
+        assert found_starts[0] == found_starts[1]
     for position in (0, 7):
         assert outcome(walk.fields_at, payload, position) == outcome(
             PURE[walk].fields_at, payload, position

@@ -18,6 +18,7 @@ from odradek.records.compression import Codec
 from odradek.records.control import end_of_transaction_batch
 from odradek.records.errors import CorruptBatch
 from odradek.records.record import iterate_records
+from odradek.records.starts import append_starts
 from odradek.spark import positions
 from odradek.spark.batches import AbortedTransactions, scan
 from odradek.spark.columns import (
@@ -110,7 +111,7 @@ def test_lockstep_and_walking_find_the_same_records(many):
     walked: list[int] = []
     sections = found.sections
     for start, end, count in zip(sections.start, sections.end, sections.record_count, strict=True):
-        positions._walk(found.payload, int(start), int(end), int(count), walked)
+        append_starts(bytes(found.payload), int(start), int(end), int(count), walked)
     stepped = positions._starts_in_lockstep(np.frombuffer(found.payload, np.uint8), found.sections)
     assert stepped.tolist() == walked
 

@@ -76,9 +76,21 @@ class Sections(NamedTuple):
     """The base of the timestamp deltas. With LogAppendTime it is the timestamp of all records."""
     is_append_time: NDArray[np.bool_]
 
+    def part(self, start: int, stop: int) -> Sections:
+        """Return the batches from number `start` to before `stop`."""
+        each = slice(start, stop)
+        return Sections(
+            self.start[each],
+            self.end[each],
+            self.record_count[each],
+            self.base_offset[each],
+            self.timestamp[each],
+            self.is_append_time[each],
+        )
+
     def repeated(self, column: NDArray[np.generic]) -> Integers:
         """Return a column with the value of each batch, repeated for each record of the batch."""
-        return np.repeat(column, self.record_count).astype(np.int64)
+        return np.repeat(column.astype(np.int64), self.record_count)
 
 
 class Scan(NamedTuple):

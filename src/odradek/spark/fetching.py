@@ -100,10 +100,9 @@ class SplitReader:
             offset = scan.next_offset
             if offset < split.end:
                 self._send_ahead(offset)
-            if len(scan.sections.start):
-                yield columns.record_batch(
-                    scan, *split.topic_partition, wanted, self._options.reads_headers
-                )
+            yield from columns.record_batches(
+                scan, *split.topic_partition, wanted, self._options.reads_headers
+            )
 
     # -- fetches ----------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ No slice and no object is created per record. There are two steps:
 
 1. Find the start of each record. The length of a record determines the start of the next record, so
    this step is sequential within a batch. If there are many batches, numpy finds the i-th record of
-   all batches at once (lockstep). If there are few batches, a Python loop reads each batch.
+   all batches at once (lockstep). If there are few batches, a loop reads each batch; it is compiled in
+   the wheel.
 2. Read the fields. numpy reads one field of all records at once, then the next field.
 
 A record (KIP-98, `org.apache.kafka.common.record.DefaultRecord`) has this layout. All lengths,
@@ -21,16 +22,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from odradek.records.compiled import COMPILED
 from odradek.records.errors import CorruptBatch
+from odradek.records.starts import append_starts
 from odradek.spark.batches import Buffer, Integers, Sections
 
 Bytes = NDArray[np.uint8]
 
-LOCKSTEP_WIDTH_MIN = 64
+LOCKSTEP_WIDTH_MIN = 512 if COMPILED else 64
 """If fewer batches than this take part in a step on average, the loop is faster (measured)."""
 VARINT_BITS_MAX = 63
 """The last byte of a varint starts at bit 63 or before."""
-VARLONG_SIZE_MAX = 10
+CONTINUED = 0x80
+"""A byte of a varint below this is its last one."""
+_SIGNED = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(CONTINUED)], np.int64)
+"""The number that a varint of one byte stands for."""
 
 
 class Fields(NamedTuple):
@@ -69,51 +75,18 @@ def record_starts(payload: Buffer, sections: Sections) -> Integers:
     if total >= widest * LOCKSTEP_WIDTH_MIN:
         return _starts_in_lockstep(np.frombuffer(payload, np.uint8), sections)
     starts: list[int] = []
-    columns = (sections.start, sections.end, sections.record_count)
+    data, first = payload, 0
+    if not isinstance(data, bytes):
+        first = int(sections.start[0])
+        data = bytes(data[first : int(sections.end[-1])])
+    columns = (sections.start - first, sections.end - first, sections.record_count)
     for start, end, count in zip(*(column.tolist() for column in columns), strict=True):
-        _walk(payload, start, end, count, starts)
-    return np.array(starts, np.int64)
-
-
-def _walk(payload: Buffer, position: int, end: int, count: int, starts: list[int]) -> None:
-    """Append the starts of `count` records that fill the payload from `position` to `end`."""
-    append = starts.append
-    try:
-        for _ in range(count):
-            append(position)
-            byte = payload[position]
-            if byte < 0x80:
-                position += 1 + (byte >> 1)
-                continue
-            following = payload[position + 1]
-            if following < 0x80:  # Nearly all records have less than 8 KB.
-                position += 2 + (following << 6 | (byte & 0x7F) >> 1)
-            else:
-                position = _after_long(payload, position)
-            if position > end:
-                raise CorruptBatch("a record ends after its batch")
-    except IndexError:
-        raise CorruptBatch("a record ends after its batch") from None
-    if position != end:
-        raise CorruptBatch("the records of a batch do not end where it ends")
-
-
-def _after_long(payload: Buffer, position: int) -> int:
-    """Return the position after a record whose length has three bytes or more."""
-    length, shift = 0, 0
-    while True:
-        byte = payload[position]
-        position += 1
-        length |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return position + (length >> 1)
-        shift += 7
-        if shift > 28:
-            raise CorruptBatch("a length of more than five bytes")
+        append_starts(data, start, end, count, starts)
+    return np.array(starts, np.int64) + first
 
 
 def _starts_in_lockstep(data: Bytes, sections: Sections) -> Integers:
-    """Return what `_walk` finds, for all batches at once. Step i finds record i of each batch."""
+    """Return what `append_starts` finds, for all batches at once. Step i finds record i of each batch."""
     order = np.argsort(-sections.record_count, kind="stable")  # batches with most records first
     count = sections.record_count[order]
     position, end = sections.start[order], sections.end[order]
@@ -140,21 +113,41 @@ def varints(data: Bytes, position: Integers) -> tuple[Integers, Integers]:
         CorruptBatch: a varint has more than ten bytes, or ends after the data.
     """
     try:
-        byte = data[position]
-        value = (byte & 0x7F).astype(np.uint64)
+        first = data.take(position)
         after = position + 1
-        longer = np.flatnonzero(byte & 0x80)
-        shift = 7
-        while longer.size:
-            if shift > VARINT_BITS_MAX:
-                raise CorruptBatch("varint of more than ten bytes")
-            byte = data[after[longer]]
-            value[longer] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-            after[longer] += 1
-            longer = longer[byte >= 0x80]
-            shift += 7
+        if first.max(initial=0) < CONTINUED:  # most lengths of keys, and most deltas
+            return _SIGNED.take(first), after
+        is_longer = first >= CONTINUED
+        second = data.take(np.minimum(after, len(data) - 1))
+        if (second[is_longer] < CONTINUED).all() and after[is_longer].max() < len(data):
+            value = first.astype(np.int64)
+            value += (second.astype(np.int64) - 1 << 7) * is_longer
+            return (value >> 1) ^ -(value & 1), after + is_longer
+        return _long_varints(data, position)
     except IndexError:
         raise CorruptBatch("varint beyond the end of the records") from None
+
+
+def _long_varints(data: Bytes, position: Integers) -> tuple[Integers, Integers]:
+    """Return what `varints` returns.
+
+    Raises:
+        CorruptBatch: a varint has more than ten bytes.
+        IndexError: it ends after the data.
+    """
+    byte = data[position]
+    value = (byte & 0x7F).astype(np.uint64)
+    after = position + 1
+    longer = np.flatnonzero(byte >= CONTINUED)
+    shift = 7
+    while longer.size:
+        if shift > VARINT_BITS_MAX:
+            raise CorruptBatch("varint of more than ten bytes")
+        byte = data[after[longer]]
+        value[longer] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
+        after[longer] += 1
+        longer = longer[byte >= CONTINUED]
+        shift += 7
     one = np.uint64(1)
     return ((value >> one) ^ (np.uint64(0) - (value & one))).view(np.int64), after
 

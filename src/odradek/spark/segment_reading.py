@@ -124,10 +124,9 @@ class SegmentReader:
                 for scan in self._scans(replica, file, stop, aborted):
                     wanted = range(self.next_offset, stop)
                     self.next_offset = scan.next_offset
-                    if len(scan.sections.start):
-                        yield columns.record_batch(
-                            scan, *self._split.topic_partition, wanted, self._options.reads_headers
-                        )
+                    yield from columns.record_batches(
+                        scan, *self._split.topic_partition, wanted, self._options.reads_headers
+                    )
                     if valid.expired and self.next_offset > began:
                         return
                 if self.next_offset >= stop:

@@ -28,6 +28,9 @@ from odradek.spark.write_schema import EncodedFor
 CHUNK_BYTES = 8 << 20
 """Rows are collected up to about this size in bytes before they are encoded."""
 
+SORTED_FAST_MAX = 1 << 16
+"""numpy sorts numbers of 16 bits by radix, in a tenth of the time."""
+
 NO_ENCODERS: Encoders = {}
 Pieces = Mapping[TopicPartition, Iterator[EncodedRecords]]
 """Encoded records by partition, in order."""
@@ -115,7 +118,8 @@ class RowEncoder:
     def _pieces(self, topic: str, rows: Rows, named: pa.Int32Array | None) -> Pieces:
         count = self._partition_count(topic)
         chosen = self._partitions(topic, rows, named, count)
-        order = np.argsort(chosen, kind="stable")
+        small = chosen.astype(np.uint16) if count <= SORTED_FAST_MAX else chosen
+        order = np.argsort(small, kind="stable")
         ordered = rows.take(order)
         present, first = np.unique(chosen[order], return_index=True)
         bounds = [*first.tolist(), len(order)]

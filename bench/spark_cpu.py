@@ -1,0 +1,64 @@
+"""The processor time of a tree of processes, with those that have ended.
+
+Spark's Python daemon ignores SIGCHLD, so the system does not add the time of its ended children to
+its own. Therefore a thread looks at all processes several times a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+INTERVAL_SECONDS = 0.1
+
+
+class TreeCpu:
+    """Counts the processor time of this process and its descendants, without its own thread."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, float], float] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._own = 0.0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def seconds(self) -> float:
+        """Return user and system time so far, in seconds."""
+        began = time.thread_time()
+        with self._lock:
+            self._look()
+            total = sum(self._seen.values()) - self._own
+        self._own += time.thread_time() - began
+        return total
+
+    def _watch(self) -> None:
+        while not self._ended.wait(INTERVAL_SECONDS):
+            began = time.thread_time()
+            with self._lock:
+                self._look()
+            self._own += time.thread_time() - began
+
+    def _look(self) -> None:
+        here = psutil.Process()
+        for each in (here, *here.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = each.cpu_times()
+                self._seen[each.pid, each.create_time()] = times.user + times.system
