@@ -1,8 +1,8 @@
 """`python -m bench.spark`: compares `format("odradek")` with Spark's own Kafka connector.
 
 Both use the same Spark session (`local[2]`, without `quick_start`) and the same broker, and read the
-same topics: four distributions of sizes, and three codecs. `bench.spark_jobs` has the jobs. The two
-jobs of a pair run one after the other, and the order changes in every round. The processor time is
+same topics: four distributions of sizes, and three codecs. `bench.spark_jobs` has the jobs. In each round
+the jobs of a kind run one after the other, and the order changes in every round. The processor time is
 that of all processes: Spark, its Python workers, the broker, and this process.
 
 With `--mode wheel` (the default) the program starts itself again with the wheel of this commit,
@@ -15,7 +15,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from compat.lab.apache_kafka import ApacheKafka
@@ -32,7 +32,8 @@ from bench.machine import facts
 from bench.programs import CANNOT_RUN, add_common_options, run
 from bench.results import conclude
 from bench.spark_cpu import TreeCpu
-from bench.spark_jobs import CODECS, SIZES, Rival, Sizes
+from bench.spark_jobs import CODECS, SIZES, Job, Rival, Sizes
+from bench.spark_table import CPU, ROWS
 from odradek.client.admin.topics import NewTopic, create_topics, delete_topics
 from odradek.client.cluster import Cluster
 from odradek.spark import session
@@ -78,9 +79,7 @@ class Bench:
             spark_jobs.fill(rows, servers, "source", codec)
             reads = spark_jobs.reads(self._spark, servers, "source", self._log_directory)
             writes = spark_jobs.writes(rows, servers, "target", codec)
-            self._play(
-                f", {sizes.title}, {codec}", [*reads, *writes], records, rounds, with_figures
-            )
+            self._play(f", {sizes.title}, {codec}", [*reads, writes], records, rounds, with_figures)
 
     def measure_typed(self, rounds: int | None = None, *, with_figures: bool = True) -> None:
         """Measure the jobs with JSON values."""
@@ -90,30 +89,36 @@ class Bench:
         with Topics(servers, "json"):
             spark_jobs.fill(rows, servers, "json", "none")
             jobs = spark_jobs.typed_reads(self._spark, servers, "json")
-            self._play("", jobs, records, rounds or self._rounds, with_figures)
+            self._play("", [jobs], records, rounds or self._rounds, with_figures)
 
     def _play(
-        self, suffix: str, rivals: Iterable[Rival], records: int, rounds: int, with_figures: bool
+        self,
+        suffix: str,
+        groups: Iterable[Sequence[Rival]],
+        records: int,
+        rounds: int,
+        with_figures: bool,
     ) -> None:
-        for rival in rivals:
-            rate = Quantity(
-                f"{rival.name}{suffix}, rows", "M/s", limit=rival.limit, higher_is_better=True
-            )
-            cost = Quantity(f"{rival.name}{suffix}, CPU", "µs/row", limit=rival.cpu_limit)
-            figures = Figure(BENCH, rate), Figure(BENCH, cost)
+        """Run the jobs of each group in turn. A job that several pairs share runs once in a round."""
+        for group in groups:
+            figures = [_figures(rival, suffix) for rival in group]
+            jobs = list(dict.fromkeys(job for rival in group for job in rival.jobs.values()))
             for number in range(rounds):
-                for role in (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS):
-                    seconds, cpu = self._run(rival, role)
-                    figures[0].add(role, records / seconds / 1e6)
-                    figures[1].add(role, cpu / records * 1e6)
-            _say(rival.name + suffix, figures, is_warm_up=not with_figures)
-            if with_figures:
-                self.figures += figures
+                taken = {job: self._run(job) for job in jobs[:: 1 if number % 2 == 0 else -1]}
+                for rival, (rate, cost) in zip(group, figures, strict=True):
+                    for role, job in rival.jobs.items():
+                        seconds, cpu = taken[job]
+                        rate.add(role, records / seconds / 1e6)
+                        cost.add(role, cpu / records * 1e6)
+            for pair in figures:
+                _say(pair, is_warm_up=not with_figures)
+                if with_figures:
+                    self.figures += pair
 
-    def _run(self, rival: Rival, role: str) -> tuple[float, float]:
+    def _run(self, job: Job) -> tuple[float, float]:
         """Run a job, and return its time and its processor time in seconds."""
         began, cpu_began = time.perf_counter(), self._cpu.seconds()
-        rival.jobs[role]()
+        job()
         return time.perf_counter() - began, self._cpu.seconds() - cpu_began
 
 
@@ -133,13 +138,20 @@ class Topics:
             delete_topics(cluster, self._names)
 
 
-def _say(title: str, figures: tuple[Figure, Figure], *, is_warm_up: bool) -> None:
+def _figures(rival: Rival, suffix: str) -> tuple[Figure, Figure]:
+    """Return the figures of a pair of jobs: rows per second, and processor time."""
+    rate = Quantity(f"{rival.name}{suffix}{ROWS}", "M/s", rival.limit, higher_is_better=True)
+    cost = Quantity(f"{rival.name}{suffix}{CPU}", "µs/row", rival.cpu_limit)
+    return Figure(BENCH, rate), Figure(BENCH, cost)
+
+
+def _say(figures: tuple[Figure, Figure], *, is_warm_up: bool) -> None:
     texts = []
     for figure in figures:
         ours, theirs = figure.median(OURS) or 0, figure.median(THEIRS) or 1
         texts.append(f"{ours:.2f} / {theirs:.2f} {figure.quantity.unit} = {ours / theirs:.2f}")
-    warm_up = "warm-up " if is_warm_up else ""
-    print(f"{warm_up}{title:60} {'   '.join(texts)}", flush=True)
+    title = figures[0].quantity.name.removesuffix(ROWS)
+    print(f"{'warm-up ' if is_warm_up else ''}{title:60} {'   '.join(texts)}", flush=True)
 
 
 def parse_options() -> argparse.Namespace:

@@ -92,7 +92,7 @@ def fill(frame: DataFrame, servers: str, topic: str, codec: str) -> None:
     writer.option("batch.size", SOURCE_BATCH_BYTES).save()
 
 
-def reads(spark: SparkSession, servers: str, topic: str, log_directory: str) -> list[Rival]:
+def reads(spark: SparkSession, servers: str, topic: str, log_directory: str) -> list[list[Rival]]:
     """Return the jobs that read a topic: all rows, all rows in a stream, and the sum of sizes."""
     common = {"kafka.bootstrap.servers": servers, "subscribe": topic}
     segments = common | {"readFrom": "segments", "logDirs": log_directory}
@@ -122,9 +122,14 @@ def reads(spark: SparkSession, servers: str, topic: str, log_directory: str) -> 
     ):
         theirs = partial(job, "kafka", common)
         places = (("segments", segments, limits[0], 0.5), ("the broker", common, limits[1], None))
-        for place, options, limit, cpu_limit in places:
-            ours = partial(job, "odradek", options)
-            found.append(Rival(f"{title} from {place}", ours, theirs, limit, cpu_limit))
+        found.append(
+            [
+                Rival(
+                    f"{title} from {place}", partial(job, "odradek", options), theirs, limit, most
+                )
+                for place, options, limit, most in places
+            ]
+        )
     return found
 
 

@@ -22,11 +22,14 @@ from bench.figures import OURS, THEIRS, Figure, Quantity
 from bench.isolation import TIMES
 from bench.proofs.table import long_tests_table
 from bench.results import RESULTS
+from bench.spark_table import spark_table
 
 SHOWN = RESULTS / "shown.json"
 """Maps each benchmark to the name of a file in the same directory. The key of a benchmark that was
 measured with `--mode pure` is `pure BENCHMARK`."""
 PURE_PREFIX = "pure "
+SPARK = "spark"
+"""The benchmark that compares Spark's own connector, not Apache Kafka."""
 README, DOCUMENT = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
 LONG_TESTS_DOCUMENT = ROOT / "docs" / "compatibility.md"
 BEGIN, END = "<!-- {}: made by `python -m bench.tables` -->", "<!-- end of {} -->"
@@ -273,7 +276,7 @@ def everything(mapping: Mapping[str, str]) -> str:
         chosen = {
             bench.removeprefix(PURE_PREFIX): name
             for bench, name in mapping.items()
-            if bench.startswith(PURE_PREFIX) == is_pure
+            if bench.startswith(PURE_PREFIX) == is_pure and bench != SPARK
         }
         if chosen:
             parts.append(
@@ -353,12 +356,23 @@ def replaced(text: str, name: str, table: str) -> str:
     return f"{before}{begin}\n\n{table}\n{end}{after}"
 
 
+def beside_spark(mapping: Mapping[str, str]) -> str:
+    """Return the table of the comparison with Spark's own connector."""
+    if SPARK not in mapping:
+        return "No result is stored.\n"
+    result = Result(mapping[SPARK])
+    return spark_table(
+        result.of(SPARK), f"[{result.machine['commit']}](../bench/results/{result.name})"
+    )
+
+
 def documents() -> dict[Path, str]:
     """Return the documents with tables, as computed from the stored results."""
     mapping = shown()
+    benchmarks = replaced(DOCUMENT.read_text(encoding="utf-8"), "results", everything(mapping))
     return {
         README: replaced(README.read_text(encoding="utf-8"), "costs", costs(mapping)),
-        DOCUMENT: replaced(DOCUMENT.read_text(encoding="utf-8"), "results", everything(mapping)),
+        DOCUMENT: replaced(benchmarks, SPARK, beside_spark(mapping)),
         LONG_TESTS_DOCUMENT: replaced(
             LONG_TESTS_DOCUMENT.read_text(encoding="utf-8"), "long-tests", long_tests_table()
         ),
