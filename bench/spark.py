@@ -43,6 +43,7 @@ NAMES = {OURS: "odradek", THEIRS: "Spark's connector"}
 BROKERS = {"odradek": OdradekNode, "apache": ApacheKafka}
 PARTITIONS = 2
 TYPED_RECORDS = 1_000_000
+CpuTime = dict[str, float]
 QUICK_FACTOR = 20
 """With `--quick` there are fewer records by this factor."""
 
@@ -54,6 +55,8 @@ class Bench:
         self, spark: SparkSession, broker: Broker, cpu: TreeCpu, options: argparse.Namespace
     ) -> None:
         self.figures: list[Figure] = []
+        self.shares: dict[str, dict[str, dict[str, list[float]]]] = {}
+        """The processor time by figure, role and kind of process, for each round, in µs per row."""
         self._spark = spark
         self._broker = broker
         self._cpu = cpu
@@ -109,17 +112,26 @@ class Bench:
                     for role, job in rival.jobs.items():
                         seconds, cpu = taken[job]
                         rate.add(role, records / seconds / 1e6)
-                        cost.add(role, cpu / records * 1e6)
+                        cost.add(role, sum(cpu.values()) / records * 1e6)
+                        if with_figures:
+                            self._keep(cost.quantity.name, role, cpu, records)
             for pair in figures:
                 _say(pair, is_warm_up=not with_figures)
                 if with_figures:
                     self.figures += pair
 
-    def _run(self, job: Job) -> tuple[float, float]:
-        """Run a job, and return its time and its processor time in seconds."""
+    def _keep(self, name: str, role: str, cpu: CpuTime, records: int) -> None:
+        """Keep the processor time of a round by kind of process, in µs per row."""
+        by_kind = self.shares.setdefault(name, {}).setdefault(role, {})
+        for kind, seconds in cpu.items():
+            by_kind.setdefault(kind, []).append(round(seconds / records * 1e6, 3))
+
+    def _run(self, job: Job) -> tuple[float, CpuTime]:
+        """Run a job, and return its time and its processor time in seconds, the latter by kind."""
         began, cpu_began = time.perf_counter(), self._cpu.seconds()
         job()
-        return time.perf_counter() - began, self._cpu.seconds() - cpu_began
+        taken, cpu_ended = time.perf_counter() - began, self._cpu.seconds()
+        return taken, {kind: cpu_ended[kind] - cpu_began[kind] for kind in cpu_ended}
 
 
 class Topics:
@@ -179,7 +191,7 @@ def start_again(build: Build) -> None:
 def measure(options: argparse.Namespace, build: Build) -> tuple[list[Figure], dict[str, object]]:
     """Measure everything that was asked for, and return the figures and the setup."""
     conf = {"spark.jars": ",".join(map(str, connector_jars()))}
-    with BROKERS[options.broker]() as broker, TreeCpu() as cpu:
+    with BROKERS[options.broker]() as broker, TreeCpu(broker.process.pid) as cpu:
         spark = session("bench", master="local[2]", conf=conf, quick_start=False)
         setup = {
             "kind": "setup",
@@ -198,7 +210,7 @@ def measure(options: argparse.Namespace, build: Build) -> tuple[list[Figure], di
                 bench.measure_typed()
         finally:
             spark.stop()
-    return bench.figures, setup
+    return bench.figures, {**setup, "cpu_by_process": bench.shares}
 
 
 def main() -> int:

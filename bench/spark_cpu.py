@@ -1,4 +1,4 @@
-"""The processor time of a tree of processes, with those that have ended.
+"""The processor time of a tree of processes by kind, with those that have ended.
 
 Spark's Python daemon ignores SIGCHLD, so the system does not add the time of its ended children to
 its own. Therefore a thread looks at all processes several times a second.
@@ -14,14 +14,16 @@ from typing import Self
 
 import psutil
 
-INTERVAL_SECONDS = 0.1
+INTERVAL_SECONDS = 0.2
+JVM, PYTHON, BROKER = "JVM", "Python", "broker"
 
 
 class TreeCpu:
     """Counts the processor time of this process and its descendants, without its own thread."""
 
-    def __init__(self) -> None:
-        self._seen: dict[tuple[int, float], float] = {}
+    def __init__(self, broker_pid: int) -> None:
+        self._broker_pid = broker_pid
+        self._seen: dict[tuple[int, float], tuple[str, float]] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._own = 0.0
@@ -40,14 +42,16 @@ class TreeCpu:
         self._ended.set()
         self._thread.join()
 
-    def seconds(self) -> float:
-        """Return user and system time so far, in seconds."""
+    def seconds(self) -> dict[str, float]:
+        """Return user and system time so far, in seconds, by kind of process."""
         began = time.thread_time()
         with self._lock:
             self._look()
-            total = sum(self._seen.values()) - self._own
+            found = {JVM: 0.0, PYTHON: -self._own, BROKER: 0.0}
+            for kind, taken in self._seen.values():
+                found[kind] += taken
         self._own += time.thread_time() - began
-        return total
+        return found
 
     def _watch(self) -> None:
         while not self._ended.wait(INTERVAL_SECONDS):
@@ -58,7 +62,11 @@ class TreeCpu:
 
     def _look(self) -> None:
         here = psutil.Process()
+        broker = psutil.Process(self._broker_pid)
+        of_broker = {self._broker_pid, *(each.pid for each in broker.children(recursive=True))}
         for each in (here, *here.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 times = each.cpu_times()
-                self._seen[each.pid, each.create_time()] = times.user + times.system
+                is_java = each.name().startswith("java")
+                kind = BROKER if each.pid in of_broker else JVM if is_java else PYTHON
+                self._seen[each.pid, each.create_time()] = kind, times.user + times.system
