@@ -73,6 +73,8 @@ DECOMPRESSED_RATIO = 100
 SHORT_BYTES_MAX: Final = 1 << 16
 """The event loop reads or compresses the records of a batch one by one only if they take at most as
 many bytes."""
+WHOLE_BYTES_MAX: Final = 4 << 20
+"""On another thread, larger records are decompressed in pieces, which needs less memory."""
 _WHOLE_RECORDS_MAX: Final = 1 << 16
 """On another thread, batches with more records are read in pieces. Compiled code that checks a whole
 batch does not release the interpreter, and delays the event loop."""
@@ -271,7 +273,7 @@ def _passes_fast_check(topic: _Topic, batch: RecordBatch) -> bool:
             batch.count,
             batch.max_timestamp - batch.base_timestamp,
             config.is_compacted,
-            AT_ONCE_MAX if is_short else DECOMPRESSED_MAX,
+            AT_ONCE_MAX if is_short else WHOLE_BYTES_MAX,
         )
     except DecompressionLimit:
         if is_short:
