@@ -10,7 +10,11 @@ from tests.raft.requests import ask
 
 from odradek.config.load import load
 from odradek.node.node import Node
-from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
+from odradek.wire.generated.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 SETTINGS = {
@@ -129,13 +133,20 @@ class Cluster:
         await self.until(found)
         return found()[0]
 
-    async def create(self, via, name, partitions=1, factor=1):
-        request = CreateTopicsRequest(
-            topics=[
-                CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor)
+    async def create(self, via, name, partitions=1, factor=1, assignments=()):
+        """Create a topic. Without assignments, the controller places the replicas at random."""
+        if assignments:
+            partitions = factor = -1
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=factor,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=index, broker_ids=list(each))
+                for index, each in enumerate(assignments)
             ],
-            timeout_ms=30_000,
         )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
         answer = (await ask(self.ports[via], request, 7)).topics[0]
         assert answer.error_code == 0, answer
         await self.until(

@@ -19,7 +19,9 @@ def test_the_controller_moves_leaders_away_from_a_failed_directory(tmp_path) -> 
         roles = {1: "controller", 11: "broker", 12: "broker"}
         settings = {"log_dirs": "{node}/a,{node}/b", "min_insync_replicas": "1"}
         async with cluster(tmp_path, roles, **settings) as nodes:
-            await nodes.create(11, "a", partitions=8, factor=2)
+            # 12 leads two neighbouring partitions in turn, so it leads in each of its directories.
+            assignments = [(11, 12), (11, 12), (12, 11), (12, 11)] * 2
+            await nodes.create(11, "a", assignments=assignments)
             brokers = {each.config.node_id: each for each in nodes.brokers()}
 
             def partitions():
