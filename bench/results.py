@@ -22,24 +22,42 @@ def conclude(
     names: dict[str, str],
     machine: Mapping[str, object],
     setup: Mapping[str, object],
+    more: Sequence[Mapping[str, object]] = (),
     *,
     is_trial: bool,
     output: Path | None = None,
 ) -> int:
     """Print the table, and store the results. Return 1 if a limit is missed, and 0 otherwise.
 
-    `names` has the broker's name by role. `machine` and `setup` are the first stored lines. A build
-    that is not compiled has other limits (see `with_limits_of`).
+    `names` has the broker's name by role. `machine` and `setup` are the first stored lines, and
+    `more` has the last ones. A build that is not compiled has other limits (see `with_limits_of`).
     """
     figures = with_limits_of(setup, figures)
     print(f"\n{table(figures, names)}")
-    path = output or _result_path(str(machine["time"]), is_trial=is_trial)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [machine, setup, *(figure.as_json() for figure in figures)]
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-    path.write_text(text, encoding="utf-8")
+    path = store(figures, machine, setup, more, is_trial=is_trial, output=output)
     print(f"\nstored in {path.name}")
     return 1 if any(figure.verdict == "MISSED" for figure in figures) else 0
+
+
+def store(
+    figures: Sequence[Figure],
+    machine: Mapping[str, object],
+    setup: Mapping[str, object],
+    more: Sequence[Mapping[str, object]] = (),
+    *,
+    is_trial: bool,
+    output: Path | None = None,
+) -> Path:
+    """Store the results so far in place of those that the same run has stored. Return the path."""
+    figures = with_limits_of(setup, figures)
+    path = output or _result_path(str(machine["time"]), is_trial=is_trial)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [machine, setup, *(figure.as_json() for figure in figures), *more]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+    return path
 
 
 def with_limits_of(setup: Mapping[str, object], figures: Sequence[Figure]) -> list[Figure]:

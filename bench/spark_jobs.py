@@ -30,7 +30,15 @@ JSON_ROW = (
     "'sold', id % 2 = 0, 'at', timestamp_millis(1700000000000 + id))) AS value"
 )
 
-Job = Callable[[], object]
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A job that reads a topic, or appends to a topic of its own."""
+
+    run: Callable[[str], object]
+    """Runs the job with the name of the topic."""
+    writes: bool = False
+    """Whether it writes: then each run needs a new topic."""
 
 
 @dataclass(frozen=True)
@@ -92,22 +100,23 @@ def fill(frame: DataFrame, servers: str, topic: str, codec: str) -> None:
     writer.option("batch.size", SOURCE_BATCH_BYTES).save()
 
 
-def reads(spark: SparkSession, servers: str, topic: str, log_directory: str) -> list[list[Rival]]:
+def reads(spark: SparkSession, servers: str, log_directory: str) -> list[list[Rival]]:
     """Return the jobs that read a topic: all rows, all rows in a stream, and the sum of sizes."""
-    common = {"kafka.bootstrap.servers": servers, "subscribe": topic}
+    common = {"kafka.bootstrap.servers": servers}
     segments = common | {"readFrom": "segments", "logDirs": log_directory}
 
     def load(source: str, options: dict[str, str]) -> DataFrame:
         return spark.read.format(source).options(**options).load()
 
-    def read(source: str, options: dict[str, str]) -> None:
-        load(source, options).write.format("noop").mode("overwrite").save()
+    def read(source: str, options: dict[str, str], topic: str) -> None:
+        load(source, options | {"subscribe": topic}).write.format("noop").mode("overwrite").save()
 
-    def add(source: str, options: dict[str, str]) -> None:
-        load(source, options).selectExpr("sum(length(value))").collect()
+    def add(source: str, options: dict[str, str], topic: str) -> None:
+        load(source, options | {"subscribe": topic}).selectExpr("sum(length(value))").collect()
 
-    def stream(source: str, options: dict[str, str]) -> None:
-        frame = spark.readStream.format(source).options(**options, startingOffsets="earliest")
+    def stream(source: str, options: dict[str, str], topic: str) -> None:
+        frame = spark.readStream.format(source).options(**options, subscribe=topic)
+        frame = frame.option("startingOffsets", "earliest")
         with tempfile.TemporaryDirectory() as checkpoint:
             writer = frame.load().writeStream.format("noop").trigger(availableNow=True)
             query = writer.option("checkpointLocation", checkpoint).start()
@@ -120,46 +129,48 @@ def reads(spark: SparkSession, servers: str, topic: str, log_directory: str) -> 
         ("stream", stream, (3.0, 2.5)),
         ("read and sum", add, (2.3, 2.3)),
     ):
-        theirs = partial(job, "kafka", common)
+        theirs = Job(partial(job, "kafka", common))
         places = (("segments", segments, limits[0], 0.5), ("the broker", common, limits[1], None))
         found.append(
             [
-                Rival(
-                    f"{title} from {place}", partial(job, "odradek", options), theirs, limit, most
+                Rival(f"{title} from {place}", ours, theirs, limit, most)
+                for place, ours, limit, most in (
+                    (place, Job(partial(job, "odradek", options)), limit, most)
+                    for place, options, limit, most in places
                 )
-                for place, options, limit, most in places
             ]
         )
     return found
 
 
-def writes(frame: DataFrame, servers: str, topic: str, codec: str) -> list[Rival]:
+def writes(frame: DataFrame, servers: str, codec: str) -> list[Rival]:
     """Return the jobs that append a frame to a topic."""
-    common = {
-        "kafka.bootstrap.servers": servers,
-        "topic": topic,
-        "kafka.compression.type": codec,
-    }
+    common = {"kafka.bootstrap.servers": servers, "kafka.compression.type": codec}
 
-    def write(source: str, **options: str) -> None:
-        frame.write.format(source).mode("append").options(**common, **options).save()
+    def write(source: str, options: dict[str, str], topic: str) -> None:
+        writer = frame.write.format(source).mode("append").options(**common, **options)
+        writer.option("topic", topic).save()
 
-    def exactly_once() -> None:
-        writer = by_partition(frame, common).write.format("odradek").mode("append")
-        writer.options(**common, deliveryGuarantee="exactly-once").save()
+    def exactly_once(topic: str) -> None:
+        options = common | {"topic": topic}
+        writer = by_partition(frame, options).write.format("odradek").mode("append")
+        writer.options(**options, deliveryGuarantee="exactly-once").save()
 
-    ours, tuned = partial(write, "odradek"), partial(write, "kafka", **TUNED)
+    ours = Job(partial(write, "odradek", {}), writes=True)
+    theirs = Job(partial(write, "kafka", {}), writes=True)
+    tuned = Job(partial(write, "kafka", TUNED), writes=True)
+    in_transaction = Job(exactly_once, writes=True)
     return [
-        Rival("write", ours, partial(write, "kafka"), 1.6),
+        Rival("write", ours, theirs, 1.6),
         Rival("write beside tuned", ours, tuned),
-        Rival("exactly-once write beside tuned", exactly_once, tuned, 1.0),
+        Rival("exactly-once write beside tuned", in_transaction, tuned, 1.0),
     ]
 
 
-def typed_reads(spark: SparkSession, servers: str, topic: str) -> list[Rival]:
+def typed_reads(spark: SparkSession, servers: str) -> list[Rival]:
     """Return the jobs that read JSON values of a topic as columns."""
 
-    def read(source: str, **options: str) -> DataFrame:
+    def read(source: str, topic: str, **options: str) -> DataFrame:
         reader = spark.read.format(source).option("kafka.bootstrap.servers", servers)
         return reader.options(subscribe=topic, **options).load()
 
@@ -169,18 +180,17 @@ def typed_reads(spark: SparkSession, servers: str, topic: str) -> list[Rival]:
             sf.sum("id"), sf.sum("price"), sf.max("name"), sf.count_if("sold"), sf.max("at")
         ).collect()
 
-    def parsed(source: str) -> None:
+    def parsed(source: str, topic: str) -> None:
         value = sf.from_json(sf.col("value").cast("string"), JSON_SCHEMA).alias("value")
-        use(read(source).select(value))
+        use(read(source, topic).select(value))
 
-    def typed() -> None:
-        use(read("odradek", valueFormat="json", valueSchema=JSON_SCHEMA))
+    def typed(topic: str) -> None:
+        use(read("odradek", topic, valueFormat="json", valueSchema=JSON_SCHEMA))
 
     third = 1 / 3
+    ours = Job(typed)
+    theirs, of_our_source = Job(partial(parsed, "kafka")), Job(partial(parsed, "odradek"))
     return [
-        Rival("typed JSON beside from_json", typed, partial(parsed, "kafka"), None, third),
-        Rival(
-            "typed JSON beside from_json of our source", typed, partial(parsed, "odradek"),
-            None, third,
-        ),
-    ]  # fmt: skip
+        Rival("typed JSON beside from_json", ours, theirs, None, third),
+        Rival("typed JSON beside from_json of our source", ours, of_our_source, None, third),
+    ]
