@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.log.support import NOW_MS, LogWorkspace, append, batch, read_bytes
 
-from odradek.log import AppendOrigin, RecordsRefused
+from odradek.log import AppendOrigin, RecordsRefused, validation
 from odradek.log.errors import LongValidation
 from odradek.log.log_appender import LogAppender
 from odradek.log.validation import Effort, validate
@@ -186,6 +186,17 @@ def test_what_needs_a_long_validation(workspace, settings, records, is_long):
                 attempt()
         else:
             attempt()
+
+
+def test_many_records_that_are_known_to_be_plain_are_not_read_one_by_one(workspace, monkeypatch):
+    appender = workspace.open(message_timestamp_type="LogAppendTime").appender
+    records = batch(*[b""] * 70_000)
+    assert appender.is_simple(records)
+    monkeypatch.setattr(validation, "skim_records", None)
+    assert appender.append_as_leader(records, 0, effort=Effort.NONE).last_offset == 69_999
+    assert appender.append_as_leader(batch(*[b""] * 70_000), 0, effort=Effort.SHORT)
+    with pytest.raises(TypeError):  # on another thread, they are read in pieces
+        appender.append_as_leader(batch(*[b""] * 70_000), 0)
 
 
 def test_a_usual_transaction_takes_the_fast_path(workspace, monkeypatch):

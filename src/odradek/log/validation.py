@@ -90,7 +90,7 @@ class Effort(Enum):
     SHORT = "short"
     """About a millisecond. If more is necessary, LongValidation is raised."""
     NONE = "none"
-    """The batch is known to be simple (`LogAppender.is_simple`)."""
+    """The batch is known to be simple (`LogAppender.is_simple`): its records are not read one by one."""
 
 
 class Accepted(NamedTuple):
@@ -263,7 +263,7 @@ def _passes_fast_check(topic: _Topic, batch: RecordBatch) -> bool:
         config.message_timestamp_before_max_ms < _NEVER
         or (batch.max_timestamp > topic.latest and not config.is_log_append_time)
         or batch.is_log_append_time
-        or (batch.count > _WHOLE_RECORDS_MAX and not is_short)
+        or (batch.count > _WHOLE_RECORDS_MAX and topic.effort is Effort.FULL)
     ):
         return False
     try:
