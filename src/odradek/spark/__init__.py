@@ -11,8 +11,8 @@ encodes keys and values with `json_decoding`, `json_encoding` and `values` (Avro
 and `dead_letters` writes records that
 cannot be decoded to another topic. A write uses `options`, `write_schema`, `partitioning`,
 `topic_writer`, `encoding` and `producing`. Exactly-once writes also use `transactional`, `markers`,
-`distribution` and `exchange`. `offsets` parses and formats offsets. `java`, `class_archive` and
-`launch` start Spark. `query_metrics` exports the progress of queries (`query_progress`) to Prometheus.
+`distribution` and `exchange`. `offsets` parses and formats offsets. `java`, `class_archive`,
+`spark_home` and `launch` start Spark. `query_metrics` exports the progress of queries (`query_progress`) to Prometheus.
 """
 
 from odradek.spark.distribution import by_partition

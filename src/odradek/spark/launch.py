@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from odradek.spark import class_archive, java
+from odradek.spark import class_archive, java, spark_home
 from odradek.spark.distribution import is_local
 from odradek.spark.source import FilteringDataSource
 
@@ -69,10 +69,11 @@ def session(
         runtime = java.find()
         flags = [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"]
         flags += QUICK_START_FLAGS if quick_start else ()
-        flags += class_archive.flags(runtime, flags, make=share_classes)
+        home = spark_home.linked() if is_local(master) else None
+        flags += class_archive.flags(runtime, [*flags, str(home)], make=share_classes)
         given = settings.get("spark.driver.extraJavaOptions", "")
         settings["spark.driver.extraJavaOptions"] = " ".join([*flags, given]).strip()
-        with _environment(runtime):
+        with _environment(runtime, home):
             spark = _get_or_create(name, settings)
     else:
         spark = _get_or_create(name, settings)
@@ -109,7 +110,7 @@ def _get_or_create(name: str, settings: Mapping[str, str]) -> SparkSession:
 
 
 @contextmanager
-def _environment(runtime: java.JavaRuntime) -> Iterator[None]:
+def _environment(runtime: java.JavaRuntime, home: Path | None) -> Iterator[None]:
     """Set environment variables for Spark's scripts while they start the JVM.
 
     PYSPARK_PYTHON stays set, because workers start later and must use this Python. The other
@@ -121,6 +122,8 @@ def _environment(runtime: java.JavaRuntime) -> Iterator[None]:
         "JAVA_HOME": str(java.launchable_home(runtime)),
         "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", LAUNCHER_FLAGS),
     }
+    if home is not None:
+        passing["SPARK_HOME"] = str(home)
     before = {name: os.environ.get(name) for name in passing}
     os.environ.update(passing)
     try:
