@@ -110,14 +110,14 @@ def test_an_offset_that_the_partition_does_not_hold(cluster, make_topic):
 def test_new_records_wake_a_waiting_fetch(cluster, make_topic, bootstrap):
     topic = make_topic()
     key = TopicPartition(topic, 0)
-    consumer = Consumer(cluster, limits=FetchLimits(wait_ms_max=5_000))
+    consumer = Consumer(cluster, limits=FetchLimits(wait_ms_max=60_000))
     consumer.assign({key: 0})
     assert consumer.poll(50) == {}
     with Cluster(bootstrap) as other:
         fill(other, topic, 1)
     started = time.monotonic()
-    assert values(consumer.poll(5_000)[key]) == [0]
-    assert time.monotonic() - started < 4.5, "the broker waited in spite of a new record"
+    assert values(consumer.poll(60_000)[key]) == [0]
+    assert time.monotonic() - started < 50, "the broker waited in spite of a new record"
 
 
 def test_without_sessions(cluster, make_topic):

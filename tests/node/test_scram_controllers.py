@@ -35,7 +35,7 @@ class ScramCluster(Cluster):
             f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config": (
                 f"{SCRAM_LOGIN_MODULE} {LOGIN.format('broker')};"
             ),
-            f"{prefix}.connections.max.reauth.ms": "1500",
+            f"{prefix}.connections.max.reauth.ms": "4000",
         }
 
     def format(self):

@@ -92,7 +92,7 @@ async def test_states_survive_the_stop_of_a_coordinator(tmp_path):
         writing = asyncio.ensure_future(_keep_writing(states))
         await nodes.stop(3)
         assert await writing == 24
-        assert set(states.coordinators(1).values()) == {1, 2}
+        await nodes.until(lambda: set(states.coordinators(1).values()) == {1, 2})
         assert await states.ends(2) == {24}
         await nodes.start(3)
         assert await states.ends(3) == {24}

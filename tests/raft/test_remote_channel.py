@@ -99,7 +99,7 @@ async def test_a_broker_goes_on_when_the_controller_changes(tmp_path):
             request = AllocateProducerIdsRequest(broker_id=4, broker_epoch=lifecycle.epoch)
             assert (await channel.submit(None, request)).producer_id_len == 1000
             await asyncio.sleep(3)  # more than a session: the heartbeats reach the new controller
-            assert not is_fenced(second)
+            await quorum.until(lambda second=second: not is_fenced(second))
             await quorum.until(lambda names=names: set(names) <= observer_topics(observer))
             await first.start()
             await quorum.until_equal()

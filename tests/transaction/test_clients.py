@@ -70,7 +70,7 @@ def values(broker, topic, isolation=COMMITTED):
     consumer = consumer_of(broker, "looks", isolation)
     consumer.assign([TopicPartition(topic, index, 0) for index in range(2)])
     found, ends = [], 0
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while ends < 2 and time.monotonic() < deadline:
         message = consumer.poll(1)
         if message is not None and message.error() is None:
@@ -91,7 +91,7 @@ def committed(broker, group):
 
 def soon(question, wanted):
     """Markers follow the answer: what is asked is so, or becomes so."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (found := question()) != wanted and time.monotonic() < deadline:
         time.sleep(0.05)
     return found
