@@ -57,7 +57,8 @@ def decode(buffers: list[bytes]) -> int:
     count = 0
     for buffer in buffers:
         found: Scan = batches.scan(buffer, 0, RECORDS)
-        count += columns.record_batch(found, "topic", 0, range(RECORDS), False).num_rows
+        parts = columns.record_batches(found, "topic", 0, range(RECORDS), False)
+        count += sum(each.num_rows for each in parts)
     return count
 
 

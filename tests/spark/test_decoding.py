@@ -20,7 +20,14 @@ from odradek.records.errors import CorruptBatch
 from odradek.records.record import iterate_records
 from odradek.records.starts import append_starts
 from odradek.spark import positions
-from odradek.spark.batches import AbortedTransactions, scan
+from odradek.spark.batches import (
+    PART_BYTES_MAX,
+    AbortedTransactions,
+    Records,
+    Scan,
+    decompressed,
+    scan,
+)
 from odradek.spark.columns import (
     ARROW_SCHEMA,
     ARROW_SCHEMA_WITH_HEADERS,
@@ -69,18 +76,44 @@ def rows(batch: RecordBatch) -> list[dict]:
     ]
 
 
-def decoded(buffer: bytes, offsets: range = EVERYTHING) -> list[dict]:
-    found = record_batch(scan(buffer, offsets.start, offsets.stop), "flights", 7, offsets, True)
+def whole(found: Scan) -> Records:
+    """The records of all batches in one part."""
+    (records,) = decompressed(found, PART_BYTES_MAX)
+    return records
+
+
+def decoded(buffer: bytes, offsets: range = EVERYTHING, part_bytes: int = 100) -> list[dict]:
+    parts = decompressed(scan(buffer, offsets.start, offsets.stop), part_bytes)
+    batches = [record_batch(each, "flights", 7, offsets, True) for each in parts]
+    found = pa.Table.from_batches(batches, ARROW_SCHEMA_WITH_HEADERS)
     found.validate(full=True)
     times = found.column("timestamp").cast(pa.int64())
     milliseconds = pa.array([-1 if t is None else t // 1000 for t in times.to_pylist()])
     return found.set_column(5, "timestamp", milliseconds).to_pylist()
 
 
-@given(logs())
-def test_a_log_decodes_to_the_rows_that_the_records_package_reads(pieces):
+@given(logs(), st.sampled_from([1, 30, 200, PART_BYTES_MAX]))
+def test_a_log_decodes_to_the_rows_that_the_records_package_reads(pieces, part_bytes):
     expected = [row for piece in pieces for row in rows(RecordBatch(piece))]
-    assert decoded(b"".join(pieces)) == expected
+    assert decoded(b"".join(pieces), part_bytes=part_bytes) == expected
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.ZSTD])
+def test_a_part_has_the_next_batches_only(codec):
+    log = b""
+    for base in range(0, 40, 10):
+        builder = RecordBatchBuilder(base_offset=base, codec=codec)
+        for _ in range(10):
+            builder.append(1, None, b"x" * 1000)
+        log += bytes(builder.build())
+    parts = decompressed(scan(log, 0, 40), 15_000)
+    first = next(parts)
+    assert first.sections.base_offset.tolist() in ([0], [0, 10])
+    if codec:
+        assert len(first.payload) < 21_000
+    counts = [len(first.sections.start), *(len(each.sections.start) for each in parts)]
+    assert sum(counts) == 4
+    assert len(counts) > 1
 
 
 @given(logs(), st.data())
@@ -111,8 +144,8 @@ def test_lockstep_and_walking_find_the_same_records(many):
     walked: list[int] = []
     sections = found.sections
     for start, end, count in zip(sections.start, sections.end, sections.record_count, strict=True):
-        append_starts(bytes(found.payload), int(start), int(end), int(count), walked)
-    stepped = positions._starts_in_lockstep(np.frombuffer(found.payload, np.uint8), found.sections)
+        append_starts(bytes(found.buffer), int(start), int(end), int(count), walked)
+    stepped = positions._starts_in_lockstep(np.frombuffer(found.buffer, np.uint8), found.sections)
     assert stepped.tolist() == walked
 
 
@@ -156,7 +189,7 @@ def test_damaged_records_are_refused_or_read_but_never_crash(builder, records, d
             if lockstep:
                 positions._starts_in_lockstep(np.frombuffer(batch, np.uint8), found.sections)
             else:
-                record_batch(found, "t", 0, range(start, start + 1000), True)
+                record_batch(whole(found), "t", 0, range(start, start + 1000), True)
         except CorruptBatch:
             continue
 
@@ -192,7 +225,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused():
     batch[57:61] = (1 << 30).to_bytes(4, "big")
     seal(batch)
     with pytest.raises(CorruptBatch, match="record count of a batch is larger"):
-        scan(bytes(batch), 0, 10)
+        whole(scan(bytes(batch), 0, 10))
 
 
 def transactional(offset: int, producer: int, value: bytes) -> bytes:
@@ -228,10 +261,10 @@ def test_aborted_transactions_and_markers_are_left_out():
         )
     )
     committed = scan(log, 0, 7, AbortedTransactions([(1, 0)]))
-    values = record_batch(committed, "t", 0, range(7), False).column("value").to_pylist()
+    values = record_batch(whole(committed), "t", 0, range(7), False).column("value").to_pylist()
     assert values == [b"committed, between", b"the same producer, committed"]
     assert committed.next_offset == 7
-    uncommitted = record_batch(scan(log, 0, 7), "t", 0, range(7), False)
+    uncommitted = record_batch(whole(scan(log, 0, 7)), "t", 0, range(7), False)
     assert uncommitted.column("offset").to_pylist() == [0, 1, 3, 5]
 
 

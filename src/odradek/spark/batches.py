@@ -3,13 +3,13 @@
 Both have record batches. The last batch may be incomplete, and the first batch may begin before the
 requested offset. `scan` reads all headers up to the requested end into a numpy array. `scan` raises
 an error for a corrupt batch, and omits empty batches, control batches, aborted batches and batches
-outside the requested range. The decompressed records of all other batches form one payload.
-`positions` finds the records in the payload.
+outside the requested range. `decompressed` yields the records of the other batches in parts, because
+a response of some megabytes may have a gigabyte of records. `positions` finds the records of a part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple, Protocol
 
@@ -58,12 +58,12 @@ HEADER = np.dtype(
 """A batch's header as a numpy type; `odradek.records.batch` describes the fields."""
 STEP = Struct(">qi4xb6xi")
 """The fields of a header that lead to the next one: base offset, length, magic, and last delta."""
-PAYLOAD_SIZE_MAX = 2**31 - 1
-"""The maximum size of a payload in bytes, because Arrow's offsets have 32 bits."""
+PART_BYTES_MAX = 2**31 - 1
+"""The maximum size of a part in bytes, because Arrow's offsets have 32 bits."""
 
 
 class Sections(NamedTuple):
-    """The selected batches: the positions of their records in the payload, and their base values.
+    """Batches: the positions of their records in a buffer, and their base values.
 
     Each column has one number per batch.
     """
@@ -93,14 +93,24 @@ class Sections(NamedTuple):
         return np.repeat(column.astype(np.int64), self.record_count)
 
 
-class Scan(NamedTuple):
-    """The selected content of a fetched buffer."""
+class Records(NamedTuple):
+    """Records that are not compressed, of some batches."""
 
     payload: Buffer
-    """The fetched buffer itself if no batch is compressed."""
     sections: Sections
+    """The positions are those in the payload."""
+
+
+class Scan(NamedTuple):
+    """The selected batches of a fetched buffer."""
+
+    buffer: memoryview
+    sections: Sections
+    """The positions are those in the buffer. The records there may be compressed."""
+    codecs: Integers
+    """The codec of each selected batch."""
     next_offset: int
-    """The offset to fetch next. Earlier records are in the payload, or are not needed."""
+    """The offset to fetch next. Earlier records are in the selected batches, or are not needed."""
     headers: Headers
     """The headers of all complete batches that begin before the end, selected or not."""
     size: int
@@ -157,7 +167,6 @@ def scan(
 
     Raises:
         CorruptBatch: a checksum, a length or the format version is wrong.
-        RecordsError: the records cannot be decompressed.
     """
     view = memoryview(buffer)
     start, headers, has_reached_end = _headers(view, end_offset)
@@ -173,9 +182,11 @@ def scan(
     next_offset = max(start_offset, int(last_offset.max(initial=-1)) + 1)
     if has_reached_end:  # No records are left before the end.
         next_offset = max(next_offset, end_offset)
-    payload, sections = _sections(view, start[wanted], end[wanted], headers[wanted])
+    selected = headers[wanted]
+    sections = _sections(start[wanted] + HEADER_SIZE, end[wanted], selected)
+    codecs = (selected["attributes"] & CODEC_MASK).astype(np.int64)
     size = int(end[-1]) if len(end) else 0
-    return Scan(payload, sections, next_offset, headers, size)
+    return Scan(view, sections, codecs, next_offset, headers, size)
 
 
 def _headers(view: memoryview, end_offset: int) -> tuple[Integers, Headers, bool]:
@@ -219,33 +230,58 @@ def _check(view: memoryview, start: Integers, end: Integers, headers: Headers) -
             raise CorruptBatch(f"the checksum of the batch at offset {offset} is wrong")
 
 
-def _sections(
-    view: memoryview, start: Integers, end: Integers, headers: Headers
-) -> tuple[Buffer, Sections]:
-    """Return the payload of the given batches, and the position of each batch's records in it."""
-    payload: Buffer = view
-    start = start + HEADER_SIZE
-    codecs = headers["attributes"] & CODEC_MASK
-    if codecs.any():
-        pieces: list[Buffer] = []
-        room = PAYLOAD_SIZE_MAX
-        for first, last, codec in zip(start.tolist(), end.tolist(), codecs.tolist(), strict=True):
-            records = view[first:last]
-            pieces.append(decompress(codec, records, room) if codec else records)
-            room -= len(pieces[-1])
-        payload = b"".join(pieces)
-        end = np.cumsum([len(piece) for piece in pieces])
-        start = np.concatenate(([0], end[:-1]))
-    count = headers["count"].astype(np.int64)
-    if (count * RECORD_SIZE_MIN > end - start).any():
-        raise CorruptBatch("the record count of a batch is larger than its size allows")
+def _sections(start: Integers, end: Integers, headers: Headers) -> Sections:
     is_append_time = headers["attributes"] & LOG_APPEND_TIME_FLAG != 0
     timestamp = np.where(is_append_time, headers["max_timestamp"], headers["base_timestamp"])
-    return payload, Sections(
+    return Sections(
         start,
         end,
-        count,
+        headers["count"].astype(np.int64),
         headers["base_offset"].astype(np.int64),
         timestamp.astype(np.int64),
         is_append_time,
     )
+
+
+def decompressed(found: Scan, part_bytes: int) -> Iterator[Records]:
+    """Yield the records of the selected batches in parts of about `part_bytes`, in log order.
+
+    A part has at least one batch. Records of compressed batches are decompressed when their part is
+    yielded, so only one part needs memory.
+
+    Raises:
+        CorruptBatch: the record count of a batch is larger than its size allows.
+        RecordsError: the records cannot be decompressed.
+    """
+    sections = found.sections
+    is_compressed = bool(found.codecs.any())
+    first, count = 0, len(sections.start)
+    while first < count:
+        if is_compressed:
+            part = _decompressed_part(found, first, part_bytes)
+        else:
+            limit = sections.start[first] + part_bytes
+            stop = int(np.searchsorted(sections.end, limit, side="right"))
+            part = Records(found.buffer, sections.part(first, max(stop, first + 1)))
+        each = part.sections
+        if (each.record_count * RECORD_SIZE_MIN > each.end - each.start).any():
+            raise CorruptBatch("the record count of a batch is larger than its size allows")
+        yield part
+        first += len(each.start)
+
+
+def _decompressed_part(found: Scan, first: int, part_bytes: int) -> Records:
+    """Return the records of the batches from number `first` on, until they have `part_bytes`."""
+    sections = found.sections
+    pieces: list[Buffer] = []
+    size, stop, count = 0, first, len(sections.start)
+    while stop < count and (size < part_bytes or stop == first):
+        records = found.buffer[sections.start[stop] : sections.end[stop]]
+        codec = int(found.codecs[stop])
+        pieces.append(decompress(codec, records, PART_BYTES_MAX - size) if codec else records)
+        size += len(pieces[-1])
+        stop += 1
+    end = np.cumsum([len(piece) for piece in pieces])
+    start = np.concatenate(([0], end[:-1]))
+    payload = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return Records(payload, sections.part(first, stop)._replace(start=start, end=end))

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from odradek.records.compiled import COMPILED
 from odradek.spark import positions
-from odradek.spark.batches import Scan
+from odradek.spark.batches import Records, Scan, decompressed
 
 HEADERS_TYPE = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -81,32 +81,27 @@ def record_batches(
 
     Raises:
         CorruptBatch: the records are inconsistent.
+        RecordsError: the records cannot be decompressed.
     """
-    sections = scan.sections
-    first, count = 0, len(sections.start)
-    while first < count:
-        stop = int(np.searchsorted(sections.end, sections.start[first] + PART_BYTES, side="right"))
-        stop = max(stop, first + 1)
-        part = scan._replace(sections=sections.part(first, stop))
-        yield record_batch(part, topic, partition, offsets, include_headers)
-        first = stop
+    for records in decompressed(scan, PART_BYTES):
+        yield record_batch(records, topic, partition, offsets, include_headers)
 
 
 def record_batch(
-    scan: Scan,
+    records: Records,
     topic: str,
     partition: int,
     offsets: range,
     include_headers: bool,
 ) -> pa.RecordBatch:
-    """Return the records of `scan` with an offset in `offsets` as one Arrow batch.
+    """Return the records with an offset in `offsets` as one Arrow batch.
 
     Raises:
         CorruptBatch: the records are inconsistent.
     """
-    starts = positions.record_starts(scan.payload, scan.sections)
-    found = positions.fields(scan.payload, starts)
-    sections = scan.sections
+    payload, sections = records
+    starts = positions.record_starts(payload, sections)
+    found = positions.fields(payload, starts)
     offset = sections.repeated(sections.base_offset) + found.offset_delta
     inside = (offset >= offsets.start) & (offset < offsets.stop)
     timestamp_type = np.repeat(sections.is_append_time.astype(np.int32), sections.record_count)
@@ -117,7 +112,7 @@ def record_batch(
         offset, timestamp = offset[inside], timestamp[inside]
         timestamp_type = timestamp_type[inside]
     count = len(offset)
-    buffer = pa.py_buffer(scan.payload)
+    buffer = pa.py_buffer(payload)
     key, value = binary_columns(
         buffer, (found.key_start, found.key_length), (found.value_start, found.value_length)
     )
@@ -131,7 +126,7 @@ def record_batch(
         pa.array(timestamp_type),
     ]
     if include_headers:
-        columns.append(headers_column(scan.payload, buffer, found))
+        columns.append(headers_column(payload, buffer, found))
         return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA_WITH_HEADERS)
     return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
 

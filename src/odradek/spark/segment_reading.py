@@ -123,10 +123,13 @@ class SegmentReader:
             with segments.opened(replica.path, base) as file:
                 for scan in self._scans(replica, file, stop, aborted):
                     wanted = range(self.next_offset, stop)
-                    self.next_offset = scan.next_offset
-                    yield from columns.record_batches(
+                    for rows in columns.record_batches(
                         scan, *self._split.topic_partition, wanted, self._options.reads_headers
-                    )
+                    ):
+                        if rows.num_rows:  # The next part may be damaged.
+                            self.next_offset = rows.column("offset")[-1].as_py() + 1
+                        yield rows
+                    self.next_offset = scan.next_offset
                     if valid.expired and self.next_offset > began:
                         return
                 if self.next_offset >= stop:
