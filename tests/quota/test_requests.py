@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,9 @@ from compat.lab.wire_client import WireClient
 from odradek.client.admin.quotas import alter_quotas, describe_quotas
 from odradek.client.cluster import Cluster
 from odradek.config.authorizer import STANDARD_AUTHORIZER
+from odradek.handlers import produce as handler
+from odradek.log import RecordsRefused
+from odradek.log.validation import validate
 from odradek.model.acl import (
     ANYONE,
     CLUSTER_NAME,
@@ -21,6 +25,7 @@ from odradek.model.acl import (
 from odradek.model.errors import ErrorCode
 from odradek.node.metrics import families
 from odradek.records.builder import RecordBatchBuilder
+from odradek.records.compression import Codec
 from odradek.testing import Broker
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
 from odradek.wire.generated.api_versions_response import ApiVersionsResponse
@@ -77,8 +82,10 @@ def limited(broker: Broker, **limits: float) -> Iterator[None]:
             assert not describe_quotas(cluster)
 
 
-def produce(size: int = 10, topic: str = "t", acks: int = 1) -> ProduceRequest:
-    builder = RecordBatchBuilder()
+def produce(
+    size: int = 10, topic: str = "t", acks: int = 1, codec: Codec = Codec.NONE
+) -> ProduceRequest:
+    builder = RecordBatchBuilder(codec=codec)
     builder.append(1, None, bytes(size))
     data = PartitionProduceData(index=0, records=builder.build())
     return ProduceRequest(
@@ -209,6 +216,34 @@ def test_the_time_of_requests_is_limited(broker):
             with WireClient(broker.port) as wire:
                 answer = wire.call(name, version, request, response)
             assert 0 < answer.throttle_time_ms <= 1000, name
+
+
+@pytest.mark.parametrize("is_valid", [True, False])
+def test_the_time_of_other_threads_is_counted(broker, monkeypatch, is_valid):
+    costs = []
+
+    def charge(key, peer, request_bytes, cost_ns, told_ms, *, silent):
+        costs.append(cost_ns)
+        return 0
+
+    def slowly(*arguments):
+        time.sleep(0.3)
+        if not is_valid:
+            raise RecordsRefused(ErrorCode.INVALID_RECORD, "test")
+        return validate(*arguments)
+
+    monkeypatch.setattr(handler, "validate", slowly)
+    entry = broker.node.dispatcher.entries[ProduceRequest.API_KEY]
+    entry.use_charge(charge)
+    try:
+        with WireClient(broker.port) as wire:
+            request = produce(3 << 20, codec=Codec.ZSTD)
+            answer = wire.call("Produce", 9, request, ProduceResponse)
+    finally:
+        entry.use_charge(None)
+    code = answer.responses[0].partition_responses[0].error_code
+    assert code == (ErrorCode.NONE if is_valid else ErrorCode.INVALID_RECORD)
+    assert sum(costs) >= 300_000_000
 
 
 def test_brokers_that_fetch_are_not_limited(broker):

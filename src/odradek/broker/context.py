@@ -16,7 +16,15 @@ class RequestContext:
     Kafka's behaviour (error codes, fields) depends on the version.
     """
 
-    __slots__ = ("api_key", "api_version", "client_id", "correlation_id", "peer", "received_ms")
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "client_id",
+        "correlation_id",
+        "peer",
+        "received_ms",
+        "threads_ns",
+    )
 
     def __init__(
         self,
@@ -34,6 +42,9 @@ class RequestContext:
         self.client_id = client_id
         self.received_ms = received_ms
         """When the request was received, in milliseconds of the monotonic clock."""
+        self.threads_ns = 0
+        """How long other threads than the event loop's have worked for the request, in nanoseconds.
+        The quota request_percentage counts this time too."""
 
     @property
     def principal(self) -> str:

@@ -149,6 +149,7 @@ class Entry:
             answer = self._error_answer(context, request, error)
         if not connection.closed:
             try:
+                cost_ns += context.threads_ns
                 self._answer(connection, slot, frame_bytes, context, answer, started, cost_ns)
             except Exception:
                 connection.close()  # otherwise the later requests would never be answered

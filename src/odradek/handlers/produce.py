@@ -9,7 +9,7 @@ producer keep their order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -123,7 +123,7 @@ async def _append_rest(
         while len(outcomes) < len(work):
             item = work[len(outcomes)]
             try:
-                accepted = await _validate(broker, item) if is_long else None
+                accepted = await _validate(broker, context, item) if is_long else None
                 outcomes.append(_append(broker, context, request, item, permission, accepted))
                 is_long = False
             except LongValidation:
@@ -291,8 +291,8 @@ def _append(
     return partition.append(records, request.acks, guard, _SHORT, accepted)
 
 
-async def _validate(broker: Broker, item: _Item) -> Accepted:
-    """Validate the batch of a partition on another thread.
+async def _validate(broker: Broker, context: RequestContext, item: _Item) -> Accepted:
+    """Validate the batch of a partition on another thread. The quotas count the time that it takes.
 
     Raises:
         RecordsRefused: the batch is invalid.
@@ -309,7 +309,19 @@ async def _validate(broker: Broker, item: _Item) -> Accepted:
         log.topic_partition,
         broker.clock.now_ms(),
     )
-    return await call(broker.executor, validation, Pool.VALIDATION, broker.loop)
+    timed = partial(_timed, broker.clock.monotonic_ns, context, validation)
+    return await call(broker.executor, timed, Pool.VALIDATION, broker.loop)
+
+
+def _timed(
+    now_ns: Callable[[], int], context: RequestContext, validation: Callable[[], Accepted]
+) -> Accepted:
+    """Call `validation`, and add its time to the request's. Runs on another thread."""
+    started = now_ns()
+    try:
+        return validation()
+    finally:
+        context.threads_ns += now_ns() - started
 
 
 def _is_zstd(records: Buffer) -> bool:
