@@ -46,6 +46,10 @@ class RequestContext:
         """How long other threads than the event loop's have worked for the request, in nanoseconds.
         The quota request_percentage counts this time too."""
 
+    def add_thread_time(self, duration_ns: int) -> None:
+        """Count the time that another thread has worked for the request."""
+        self.threads_ns += duration_ns
+
     @property
     def principal(self) -> str:
         """The authenticated principal of the client's connection."""
