@@ -268,9 +268,11 @@ class TlsTransport:
         view = memoryview(buffer)
         size = len(view)
         received = 0
+        # `SSLSocket.recv_into` calls `read` too, after checks that are not needed here.
+        read: Callable[[int, memoryview], int] = self._socket.read  # type: ignore[assignment]
         while received < size:
             try:
-                count = self._socket.recv_into(view[received:])
+                count = read(size - received, view[received:])
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 if received:
                     break
