@@ -23,7 +23,7 @@ from odradek.model.config_resource import ResourceType
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster]
 
-IDLE_MS = 2000
+IDLE_MS = 4000
 SETTINGS = {
     **authenticated.SETTINGS,
     "connections.max.idle.ms": str(IDLE_MS),
