@@ -268,11 +268,9 @@ class TlsTransport:
         view = memoryview(buffer)
         size = len(view)
         received = 0
-        # `SSLSocket.recv_into` calls `read` too, after checks that are not needed here.
-        read: Callable[[int, memoryview], int] = self._socket.read  # type: ignore[assignment]
         while received < size:
             try:
-                count = read(size - received, view[received:])
+                count = self._socket.recv_into(view[received:])
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 if received:
                     break

@@ -68,11 +68,11 @@ def _make(made: Path, home: Path) -> None:
     """Link what PySpark's directory has, except its Python code. Another process may do the same."""
     made.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=made.parent))
-    for each in home.iterdir():
-        is_package = (each / "__init__.py").exists()
-        if each.is_dir() and not is_package and each.name not in LEFT_OUT:
-            (part / each.name).symlink_to(each)
     try:
+        for each in home.iterdir():
+            is_package = (each / "__init__.py").exists()
+            if each.is_dir() and not is_package and each.name not in LEFT_OUT:
+                (part / each.name).symlink_to(each)
         part.rename(made)
-    except OSError:  # Another process was faster.
+    except OSError:  # Another process was faster, or links cannot be made.
         shutil.rmtree(part)
