@@ -14,7 +14,6 @@ from odradek.client.partitioner import partition_for_key
 from odradek.records.batch import RecordBatch
 from odradek.records.compression import Codec
 from odradek.records.record import iterate_records
-from odradek.spark import exchange
 from odradek.spark.columns import ARROW_HEADERS
 from odradek.spark.encoding import record_batch
 from odradek.spark.options import write_options
@@ -61,12 +60,6 @@ def frame(rows):
     return pa.record_batch(columns)
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return tmp_path_factory.mktemp("exchange")
-
-
-@pytest.mark.parametrize("in_file", [False, True])
 @given(
     some_rows,
     st.sampled_from(list(Codec)),
@@ -74,7 +67,7 @@ def directory(tmp_path_factory):
     st.lists(st.integers(0, 30), max_size=3),
 )
 def test_all_rows_are_written_in_order_to_the_partitions_of_their_keys(
-    directory, in_file, rows, codec, batch_size, cuts
+    rows, codec, batch_size, cuts
 ):
     given_options = options(
         **{"compression.type": codec.name.lower(), "batch.size": str(batch_size)}
@@ -82,14 +75,10 @@ def test_all_rows_are_written_in_order_to_the_partitions_of_their_keys(
     whole = frame(rows)
     bounds = sorted({0, len(rows), *(min(cut, len(rows)) for cut in cuts)})
     batches = [whole.slice(a, b - a) for a, b in itertools.pairwise(bounds)]
-    place = str(directory) if in_file else None
-    encoded = list(encoded_rows(given_options, PARTITIONS, batches, place))
+    encoded = list(encoded_rows(given_options, PARTITIONS, batches))
     assert all(each.schema.names == list(ENCODED_TYPES) for each in encoded)
     topic = Topic(codec)
-    count, files = write_encoded(topic, EncodedFor("t", codec), encoded)
-    assert (count, len(files)) == (len(rows), int(in_file and len(rows) > 0))
-    exchange.remove(files)
-    assert list(directory.iterdir()) == []
+    assert write_encoded(topic, EncodedFor("t", codec), encoded) == len(rows)
     assert topic.is_flushed
     written = {
         partition: [(each.key, each.value, tuple(each.headers)) for each in found]
@@ -108,22 +97,10 @@ def test_a_named_partition_has_precedence_and_must_exist():
     columns = {"value": pa.array([b"a", b"b"]), "partition": pa.array([2, 0], pa.int32())}
     topic = Topic(Codec.NONE)
     encoded = encoded_rows(options(), PARTITIONS, [pa.record_batch(columns)])
-    assert write_encoded(topic, EncodedFor("t", Codec.NONE), encoded).rows == 2
+    assert write_encoded(topic, EncodedFor("t", Codec.NONE), encoded) == 2
     assert {p: [each.value for each in found] for p, found in topic.records.items()} == {
         0: [b"b"],
         2: [b"a"],
     }
     with pytest.raises(ValueError, match="has partitions 0 to 1, not 2"):
         list(encoded_rows(options(), 2, [pa.record_batch(columns)]))
-
-
-def test_rows_in_a_file_can_be_written_until_the_write_ends(directory):
-    columns = {"value": pa.array([b"a", b"b"]), "partition": pa.array([2, 0], pa.int32())}
-    encoded = list(encoded_rows(options(), PARTITIONS, [pa.record_batch(columns)], str(directory)))
-    mark = EncodedFor("t", Codec.NONE)
-    files = {write_encoded(Topic(Codec.NONE), mark, encoded).files for _ in range(2)}
-    assert len(files) == 1
-    exchange.remove(*files)
-    exchange.remove(*files)
-    with pytest.raises(exchange.RowsWrittenError, match="do not cache its result"):
-        write_encoded(Topic(Codec.NONE), mark, encoded)

@@ -81,9 +81,19 @@ def test_a_batch_is_written_whole_or_not_at_all(spark, servers, make_topic):
         with pytest.raises(PySparkException, match="has partitions 0 to 1, not 7"):
             write(frame)
     assert committed(servers, topic, 2) == []
-    moved = odradek.spark.by_partition(good.selectExpr("*", "1 AS partition"), options)
-    with pytest.raises(PySparkException, match="several tasks wrote to"):
-        write(moved.repartition(2))
     for version in (3, 3, 2):  # as after restarts of a query with foreachBatch
         write(good, txnAppId=topic, txnVersion=version)
     assert sorted(committed(servers, topic, 2)) == sorted(str(i).encode() for i in range(100))
+
+
+def test_tasks_that_write_to_the_same_partitions_share_their_sequence_numbers(
+    spark, servers, make_topic
+):
+    topic = make_topic(partitions=2)
+    options = {"kafka.bootstrap.servers": servers, "topic": topic, "batch.size": "500"}
+    rows = spark.range(2000, numPartitions=4).selectExpr("string(id) AS key", "string(id) AS value")
+    prepared = odradek.spark.by_partition(rows, options)
+    for _ in range(2):  # such a frame may be written again
+        prepared.write.format("odradek").mode("append").options(**options).save()
+    wanted = sorted(str(i).encode() for i in range(2000) for _ in range(2))
+    assert sorted(committed(servers, topic, 2)) == wanted

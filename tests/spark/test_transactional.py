@@ -19,9 +19,11 @@ from odradek.spark.transactional import ForDriver, WriteConflictError, Written, 
 from odradek.spark.write_schema import (
     ENCODED_TYPES,
     PARTITION,
+    SHARED_MARK,
     EncodedFor,
     check_schema,
     encoded_for,
+    shared_for,
 )
 from odradek.spark.writers import NotBegunError, StreamWriter
 
@@ -70,7 +72,7 @@ def test_a_writer_refuses_what_it_cannot_guarantee(options, schema, message):
     [
         ({"topic": "other"}, PLACED, "partitioned for the topic t, but written to other"),
         ({}, PLACED, "encoded with kafka.compression.type=lz4, but written with none"),
-        ({}, StructType(PLACED.fields[:1]), "lacks file, position, record_count"),
+        ({}, StructType(PLACED.fields[:1]), "lacks record_count, records"),
     ],
 )
 def test_an_encoded_frame_is_written_with_the_same_options(options, schema, message):
@@ -96,6 +98,14 @@ def test_an_encoded_frame_is_written_with_the_same_options(options, schema, mess
 def test_options_that_contradict_each_other_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         write_options({**SERVERS, **options})
+
+
+def test_a_frame_whose_tasks_share_sequence_numbers_is_written_to_its_topic():
+    schema = StructType().add("value", "binary", metadata={SHARED_MARK: "t"})
+    assert (shared_for(schema), shared_for(FRAME), shared_for(PLACED)) == ("t", None, None)
+    check_schema(schema, write_options(SERVERS))
+    with pytest.raises(ValueError, match="partitioned for the topic t, but written to other"):
+        check_schema(schema, write_options({**SERVERS, "topic": "other"}))
 
 
 def test_a_transaction_that_cannot_begin_says_why(monkeypatch):
@@ -125,9 +135,15 @@ def test_a_partition_has_one_task():
     transactional._check_owners([written(T0), written(T1), written()])
     with pytest.raises(WriteConflictError, match=r"several tasks wrote to t-1"):
         transactional._check_owners([written(T0, T1), written(T1)])
-    for message in (written(markers.PARTITION), Written(1, batches={markers.PARTITION: []})):
+    for message in (
+        written(markers.PARTITION),
+        Written(1, batches={markers.PARTITION: []}),
+        Written(1, shared={markers.PARTITION: 1}),
+    ):
         with pytest.raises(WriteConflictError, match="reserved"):
             transactional._check_owners([message])
+    with pytest.raises(WriteConflictError, match="have not shared their sequence numbers"):
+        transactional._check_owners([Written(1, shared={T0: 1}, files=frozenset(["/nowhere"]))])
 
 
 def test_source_offsets_come_from_a_local_checkpoint(tmp_path):

@@ -1,10 +1,13 @@
-"""Encodes the rows of a frame, and gives all batches of a partition to one task.
+"""Prepares a frame so that its tasks can write it in one transaction.
 
-A data source in Python cannot require a distribution from Spark. `by_partition` lets tasks encode
-rows as the records of batches (`topic_writer`), each for one partition, and moves the batches to the
-task of the partition (`exchange`). So Spark moves batches of many records, not rows, and no task
-waits for a function that computes partitions. The frame is marked (`write_schema`), so that the
-writer knows that tasks may write it in a transaction (`transactional`).
+In a transaction, brokers check the sequence numbers of the producer in each partition. If all tasks
+run on one machine, they share the numbers (`sharing`), and the rows stay where they are. On a
+cluster each partition has one task. A data source in Python cannot require this from Spark. So
+`by_partition` lets tasks encode rows as the records of batches (`topic_writer`), each for one
+partition, and moves the batches to the task of the partition (`exchange`). Spark moves batches of
+many records, not rows, and no task waits for a function that computes partitions.
+
+The frame is marked (`write_schema`), so that the writer knows what tasks may do (`transactional`).
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from odradek.spark import exchange
 from odradek.spark.options import write_options
 from odradek.spark.resolution import connect
 from odradek.spark.topic_writer import encoded_rows
@@ -23,17 +25,18 @@ from odradek.spark.write_schema import (
     COLUMN_TYPES,
     ENCODED_SCHEMA,
     PARTITION,
+    SHARED_MARK,
     EncodedFor,
     check_schema,
 )
 
 
 def by_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
-    """Return the rows, encoded and distributed by partition, for an exactly-once write.
+    """Return the rows, prepared for an exactly-once write by the tasks.
 
-    The result can only be written, and only once. `options` are the options of the writer, with `topic`. The number
-    of partitions is that of the topic at the time of the call. The topic is created if brokers do
-    that.
+    The result can only be written as it is, in the same session. `options` are the options of the
+    writer, with `topic`. On a cluster the rows are encoded, and the number of partitions is that of
+    the topic at the time of the call. The topic is created if brokers do that.
 
     Raises:
         ValueError: the options are incomplete, a column is missing or of the wrong type, or the
@@ -47,16 +50,17 @@ def by_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
     with connect(parsed.connection) as cluster:
         count = len(cluster.topic(parsed.topic, create=True).partitions)
     check_schema(frame.schema, parsed)
-    of_columns = encoders(parsed, frame.schema)
     used = [name for name in COLUMN_TYPES if name in frame.columns and name != "topic"]
 
-    in_files = is_local(frame.sparkSession.sparkContext.getConf().get("spark.master", ""))
+    rows = frame.select(*used)
+    if is_local(frame.sparkSession.sparkContext.getConf().get("spark.master", "")):
+        return rows.withMetadata("value", {SHARED_MARK: parsed.topic})
+    of_columns = encoders(parsed, frame.schema)
 
     def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        directory = exchange.local_directory() if in_files else None
-        return encoded_rows(parsed, count, batches, directory, of_columns)
+        return encoded_rows(parsed, count, batches, of_columns)
 
-    encoded = frame.select(*used).mapInArrow(encode, ENCODED_SCHEMA)
+    encoded = rows.mapInArrow(encode, ENCODED_SCHEMA)
     mark = EncodedFor(parsed.topic, parsed.codec).mark
     return encoded.repartitionById(count, PARTITION).withMetadata(PARTITION, mark)
 

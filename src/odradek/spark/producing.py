@@ -7,7 +7,8 @@ time. With a producer id the broker detects a retried batch by its sequence numb
 write no duplicates (KIP-98). A broker accepts any first sequence number of a producer. Therefore
 the second batch of a partition is sent only after the first batch is acknowledged.
 
-In a transaction, several senders may share a producer id if each partition has only one sender.
+In a transaction, several senders may share a producer id if each partition has only one sender, or
+if they send in turns and continue each other's sequence numbers (`sharing`).
 """
 
 from __future__ import annotations
@@ -98,6 +99,20 @@ class Sender:
     def partitions(self) -> frozenset[TopicPartition]:
         """The partitions to which batches were sent with sequence numbers."""
         return frozenset(self._sequences)
+
+    @property
+    def sequences(self) -> dict[TopicPartition, int]:
+        """The next sequence number of each partition to which batches were sent."""
+        return dict(self._sequences)
+
+    def resume(self, sequences: dict[TopicPartition, int]) -> None:
+        """Continue with these sequence numbers, below which all batches are acknowledged.
+
+        No round may be in flight.
+        """
+        assert not self._in_flight, "the caller has waited for all rounds"
+        self._sequences.update(sequences)
+        self._acknowledged.update(sequences)
 
     def send(self, records: dict[TopicPartition, EncodedRecords], timestamp_ms: int) -> None:
         """Send one batch for each partition.

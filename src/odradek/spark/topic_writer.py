@@ -1,14 +1,14 @@
 """Encodes rows of a task in batches of partitions, and writes them.
 
-`TopicWriter` does both in one task. For frames of `distribution.by_partition` one task encodes rows
-(`encoded_rows`), and another one writes the batches (`write_encoded`).
+`TopicWriter` does both in one task. For frames of `distribution.by_partition` on a cluster, one task
+encodes rows (`encoded_rows`), and another one writes the batches (`write_encoded`).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ Pieces = Mapping[TopicPartition, Iterator[EncodedRecords]]
 
 
 class Destination(Protocol):
-    """Takes encoded batches: `producing.Sender` or `transactional.ForDriver`."""
+    """Takes encoded batches: `Sender`, `SharedSender` or `ForDriver`."""
 
     def send(self, records: dict[TopicPartition, EncodedRecords], timestamp_ms: int) -> None:
         """Take one batch for each partition."""
@@ -165,7 +165,7 @@ class TopicWriter:
             options, lambda topic: len(cluster.topic(topic, create=True).partitions), encoders
         )
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> Count:
+    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Write all rows, wait until all are acknowledged, and count them.
 
         Raises:
@@ -176,63 +176,48 @@ class TopicWriter:
             for round_ in in_rounds(pieces):
                 self._destination.send(round_, self._clock.now_ms())
         self._destination.flush()
-        return Count(self._encoder.row_count)
+        return self._encoder.row_count
 
 
 def encoded_rows(
     options: WriteOptions,
     partition_count: int,
     batches: Iterable[pa.RecordBatch],
-    directory: str | None = None,
     encoders: Encoders = NO_ENCODERS,
 ) -> Iterator[pa.RecordBatch]:
     """Encode rows, and yield rows of `write_schema.ENCODED_SCHEMA`.
-
-    With `directory` the records are in a file there; see `exchange`.
 
     Raises:
         ValueError: a row has a partition that does not exist.
     """
     encoder = RowEncoder(options, lambda topic: partition_count, encoders)
-    out: exchange.InRows | exchange.InFile
-    out = exchange.InRows() if directory is None else exchange.InFile(directory)
-    with out:
-        for pieces in encoder.encoded(batches):
-            yield out.rows(
-                [
-                    (each.partition, records.compressed(options.codec))
-                    for each, several in pieces.items()
-                    for records in several
-                ]
-            )
-
-
-class Count(NamedTuple):
-    """The number of rows that were written, and the files from which they were read."""
-
-    rows: int
-    files: frozenset[str] = frozenset()
+    for pieces in encoder.encoded(batches):
+        yield exchange.to_rows(
+            [
+                (each.partition, records.compressed(options.codec))
+                for each, several in pieces.items()
+                for records in several
+            ]
+        )
 
 
 def write_encoded(
     destination: Destination, encoded_for: EncodedFor, batches: Iterable[pa.RecordBatch]
-) -> Count:
+) -> int:
     """Write rows that `encoded_rows` has returned. Count the rows that they encode.
 
     Raises:
         ClientError: a broker rejects a batch or does not respond.
-        RowsWrittenError: the rows were written before.
     """
     clock = SystemClock()
     count = 0
-    with exchange.Reader(encoded_for.codec) as reader:
-        for batch in batches:
-            for partition, records in reader.batches(batch):
-                round_ = {TopicPartition(encoded_for.topic, partition): records}
-                destination.send(round_, clock.now_ms())
-                count += records.record_count
-        destination.flush()
-        return Count(count, reader.files)
+    for batch in batches:
+        for partition, records in exchange.from_rows(batch, encoded_for.codec):
+            round_ = {TopicPartition(encoded_for.topic, partition): records}
+            destination.send(round_, clock.now_ms())
+            count += records.record_count
+    destination.flush()
+    return count
 
 
 def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -3,10 +3,10 @@
 1. `begin`: the driver gets a producer id with a new epoch for the transactional id of the query.
    So drivers and tasks of earlier attempts are fenced, and their open transaction is aborted.
 2. Tasks write the rows, or give them to the driver:
-   - If the frame comes from `distribution.by_partition`, each partition has one task. The tasks
-     write to the partitions with the producer id and the epoch of the driver. An attempt after the
-     first would write rows again that the first attempt has written, so it fails, and with it the
-     write.
+   - If the frame comes from `distribution.by_partition`, the tasks write to the partitions with the
+     producer id and the epoch of the driver. On a cluster each partition has one task; on one
+     machine the tasks share the sequence numbers (`sharing`). An attempt after the first would write
+     rows again that the first attempt has written, so it fails, and with it the write.
    - Otherwise several tasks have rows for a partition, but a partition can only have one writer,
      because brokers check the sequence numbers. So the tasks return encoded batches (`ForDriver`),
      and the driver writes them. Then tasks may be repeated. The size of the write is limited.
@@ -42,12 +42,13 @@ from odradek.client.transactions import (
 from odradek.env.clock import SystemClock
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
-from odradek.spark import markers
+from odradek.spark import markers, sharing
 from odradek.spark.encoding import EncodedRecords
 from odradek.spark.markers import Marker
 from odradek.spark.options import WriteOptions
 from odradek.spark.producing import Sender
 from odradek.spark.resolution import connect, patiently
+from odradek.spark.sharing import SharingError
 from odradek.spark.topic_writer import in_rounds
 
 PREFIX = "odradek-spark-"
@@ -73,8 +74,10 @@ class Written(WriterCommitMessage):
     """The partitions to which the task has written."""
     batches: dict[TopicPartition, list[tuple[bytes, int]]] = field(default_factory=dict)
     """Encoded records that the driver must write, with their number of records."""
+    shared: dict[TopicPartition, int] = field(default_factory=dict)
+    """The number of records that the task has written in turns with other tasks (`sharing`)."""
     files: frozenset[str] = frozenset()
-    """The files of encoded rows that the task has read, and that nobody needs after the write."""
+    """The file with the sequence numbers of these tasks, which nobody needs after the write."""
 
 
 class ForDriver:
@@ -157,8 +160,8 @@ def commit(
     """Commit the transaction with a marker. Return False if the write was committed before.
 
     Raises:
-        WriteConflictError: two tasks wrote to the same partition, or another writer with the same
-            transactional id has fenced this one.
+        WriteConflictError: two tasks wrote to the same partition without shared sequence numbers,
+            or another writer with the same transactional id has fenced this one.
         ClientError: the coordinator does not respond, or returns an error.
     """
     _check_owners(messages)
@@ -221,11 +224,11 @@ def _abort(cluster: Cluster, options: WriteOptions, producer: TransactionalProdu
             raise
 
 
-def _check_owners(messages: Iterable[Written]) -> None:
-    """Check that no partition was written by two tasks.
+def _check_owners(messages: Sequence[Written]) -> None:
+    """Check that no partition was written by two tasks, unless they shared its sequence numbers.
 
-    The second task of a partition may have got the acknowledgements of the first one, because both
-    used the same sequence numbers.
+    Else the second task of a partition may have got the acknowledgements of the first one, because
+    both used the same sequence numbers.
     """
     owners = Counter(each for message in messages for each in message.partitions)
     shared = sorted(each for each, tasks in owners.items() if tasks > 1)
@@ -235,10 +238,18 @@ def _check_owners(messages: Iterable[Written]) -> None:
             "frame must be written as odradek.spark.by_partition returns it, without a later "
             "repartition or coalesce"
         )
-    if markers.PARTITION in owners or any(markers.PARTITION in m.batches for m in messages):
+    if any(
+        markers.PARTITION in m.partitions | m.batches.keys() | m.shared.keys() for m in messages
+    ):
         raise WriteConflictError(
             f"the topic {markers.TOPIC} is reserved for the markers of queries"
         )
+    try:
+        sharing.check(
+            (path for each in messages for path in each.files), (each.shared for each in messages)
+        )
+    except SharingError as error:
+        raise WriteConflictError(str(error)) from None
 
 
 @contextlib.contextmanager

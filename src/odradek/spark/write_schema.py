@@ -1,7 +1,9 @@
 """The columns of frames that are written, and the mark of frames from `distribution.by_partition`.
 
-The mark is the metadata of a column, which Spark keeps in the schema. It tells the writer that the
-rows are encoded, and that tasks may write them in a transaction.
+The mark is the metadata of a column, which Spark keeps in the schema. It tells the writer that
+tasks may write the rows in a transaction: because the rows are encoded and each partition has one
+task (the mark of the column `partition`), or because all tasks run on one machine and share the
+sequence numbers (the mark of the column `value`; see `sharing`).
 """
 
 from __future__ import annotations
@@ -31,20 +33,18 @@ COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {
 """The columns that are used, as in Spark's own Kafka sink. Other columns are ignored."""
 
 PARTITION, RECORD_COUNT, RECORDS = "partition", "record_count", "records"
-FILE, POSITION, SIZE = "file", "position", "size"
 ENCODED_TYPES = {
     PARTITION: "INT",
     RECORD_COUNT: "INT",
     RECORDS: "BINARY",
-    FILE: "STRING",
-    POSITION: "BIGINT",
-    SIZE: "INT",
 }
-"""The columns of an encoded frame. Each row has the encoded records of one batch, or their place in
-a file (see `exchange`)."""
+"""The columns of an encoded frame. Each row has the encoded records of one batch."""
 ENCODED_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in ENCODED_TYPES.items())
 TOPIC_MARK, CODEC_MARK = "odradek.topic", "odradek.codec"
 """The keys in the metadata of the column `partition` of an encoded frame."""
+SHARED_MARK = "odradek.shared"
+"""The key in the metadata of the column `value` of a frame whose tasks share sequence numbers. The
+value is the topic."""
 
 
 class EncodedFor(NamedTuple):
@@ -68,6 +68,15 @@ def encoded_for(schema: StructType) -> EncodedFor | None:
     return None
 
 
+def shared_for(schema: StructType) -> str | None:
+    """Return the topic for which `by_partition` lets tasks share sequence numbers, or None."""
+    for field in schema.fields:
+        if field.name == "value" and SHARED_MARK in (field.metadata or {}):
+            topic: str = field.metadata[SHARED_MARK]
+            return topic
+    return None
+
+
 def check_schema(schema: StructType, options: WriteOptions) -> None:
     """Check the columns before any row is written.
 
@@ -79,6 +88,9 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
     if encoded is not None:
         _check_encoded(schema, encoded, options)
         return
+    shared = shared_for(schema)
+    if shared is not None:
+        _check_topic(shared, options)
     columns = {field.name: field.dataType for field in schema.fields}
     if "value" not in columns:
         raise ValueError(f"a column 'value' is needed; there are {', '.join(columns) or 'none'}")
@@ -101,14 +113,18 @@ def _check_encoded(schema: StructType, encoded: EncodedFor, options: WriteOption
         raise ValueError(
             f"the frame of by_partition lacks {', '.join(sorted(missing))}: write it as it is"
         )
-    if encoded.topic != options.topic:
-        raise ValueError(
-            f"the frame is partitioned for the topic {encoded.topic}, but written to {options.topic}"
-        )
+    _check_topic(encoded.topic, options)
     if encoded.codec != options.codec:
         raise ValueError(
             f"the frame is encoded with kafka.compression.type={encoded.codec.name.lower()}, but "
             f"written with {options.codec.name.lower()}: give by_partition the same options"
+        )
+
+
+def _check_topic(topic: str, options: WriteOptions) -> None:
+    if topic != options.topic:
+        raise ValueError(
+            f"the frame is partitioned for the topic {topic}, but written to {options.topic}"
         )
 
 

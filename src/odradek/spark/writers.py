@@ -28,16 +28,17 @@ from pyspark.sql.types import StructType
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.transactions import TransactionalProducer
-from odradek.spark import exchange, transactional
+from odradek.spark import sharing, transactional
 from odradek.spark.markers import Marker
 from odradek.spark.options import WriteOptions
 from odradek.spark.producing import Sender
 from odradek.spark.reporting import explained
 from odradek.spark.resolution import connect, patiently
-from odradek.spark.topic_writer import Count, Destination, TopicWriter, write_encoded
+from odradek.spark.sharing import SharedSender, SharingError
+from odradek.spark.topic_writer import Destination, TopicWriter, write_encoded
 from odradek.spark.transactional import ForDriver, WriteConflictError, Written
 from odradek.spark.typed import Encoders, encoders
-from odradek.spark.write_schema import encoded_for
+from odradek.spark.write_schema import encoded_for, shared_for
 
 QUERY_ID = "sql.streaming.queryId"
 """The property of a task that has the id of the streaming query. It is stored in the checkpoint."""
@@ -57,9 +58,12 @@ class Writer:
         self._options = options
         self._schema = schema
         self._encoded = encoded_for(schema)
+        self._is_shared = shared_for(schema) is not None
         self._encoders: Encoders | None = None
         wanted = options.exactly_once
-        self._exactly_once = self._encoded is not None if wanted is None else wanted
+        self._exactly_once = (
+            self._is_shared or self._encoded is not None if wanted is None else wanted
+        )
         if self._exactly_once and not options.idempotent:
             raise ValueError("exactly-once writes need acks=all and enable.idempotence=true")
         if self.streaming and options.application is not None:
@@ -107,34 +111,44 @@ class Writer:
         with connect(options.connection) as cluster:
             patiently(lambda: cluster.refresh([]), options.connection.request_timeout_ms)
             if producer is None:
-                count = self._write(cluster, Sender(cluster, options), iterator)
-                return Written(count.rows, files=count.files)
+                return Written(self._write(cluster, Sender(cluster, options), iterator))
             context = TaskContext.get()
             assert context is not None, "Spark runs this method in a task"
             query_id = context.getLocalProperty(QUERY_ID)
-            if self._encoded is None:
+            if self._encoded is None and not self._is_shared:
                 collected = ForDriver()
-                count = self._write(cluster, collected, iterator)
-                return Written(count.rows, producer, query_id, batches=collected.batches)
+                rows = self._write(cluster, collected, iterator)
+                return Written(rows, producer, query_id, batches=collected.batches)
             if context.attemptNumber() > 0:
                 raise WriteConflictError(
                     "a task of an exactly-once write has failed before (Spark's log has the "
                     "reason). It is not repeated, because its rows may be in the transaction, "
                     "which is aborted"
                 )
+            if self._is_shared:
+                return self._write_in_turns(cluster, producer, query_id, iterator)
             sender = Sender(cluster, options, producer)
-            count = self._write(cluster, sender, iterator)
-            return Written(
-                count.rows,
-                producer,
-                query_id,
-                partitions=sender.partitions,
-                files=count.files,
-            )
+            rows = self._write(cluster, sender, iterator)
+            return Written(rows, producer, query_id, partitions=sender.partitions)
+
+    def _write_in_turns(
+        self,
+        cluster: Cluster,
+        producer: TransactionalProducer,
+        query_id: str | None,
+        iterator: Iterator[pa.RecordBatch],
+    ) -> Written:
+        sender = SharedSender(cluster, self._options, producer)
+        try:
+            rows = self._write(cluster, sender, iterator)
+        except SharingError as error:
+            raise WriteConflictError(str(error)) from None
+        counts = dict(sender.record_counts)
+        return Written(rows, producer, query_id, shared=counts, files=sender.files)
 
     def _write(
         self, cluster: Cluster, destination: Destination, batches: Iterator[pa.RecordBatch]
-    ) -> Count:
+    ) -> int:
         """Write rows, or the encoded records of rows, and count them."""
         if self._encoded is not None:
             return write_encoded(destination, self._encoded, batches)
@@ -211,12 +225,12 @@ class StreamWriter(Writer, DataSourceStreamArrowWriter):
 
 @contextlib.contextmanager
 def _last_use(messages: Sequence[WriterCommitMessage | None]) -> Iterator[list[Written]]:
-    """Yield the messages of tasks, and then remove the files that the tasks have read."""
+    """Yield the messages of tasks, and then remove the file with their sequence numbers."""
     written = [each for each in messages if isinstance(each, Written)]
     try:
         yield written
     finally:
-        exchange.remove(path for each in written for path in each.files)
+        sharing.remove(path for each in written for path in each.files)
 
 
 def _of_transaction(written: Sequence[Written]) -> list[Written]:

@@ -21,7 +21,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from odradek.client.connection import Connection
-from odradek.spark import transactional, writers
+from odradek.spark import sharing, transactional, writers
 from odradek.spark.options import write_options
 from odradek.spark.producing import Sender
 from odradek.spark.source import OdradekDataSource
@@ -99,10 +99,12 @@ class FaultyWriter(StreamWriter):
             return Faulty
 
         writers.Sender, writers.ForDriver = after(Sender), after(ForDriver)
+        sharing.Sender = after(Sender)
         try:
             written = super().write(iterator)
         finally:
             writers.Sender, writers.ForDriver = Sender, ForDriver
+            sharing.Sender = Sender
         at(self._directory, "task-end")
         return written
 
