@@ -27,9 +27,9 @@ def directory(tmp_path, monkeypatch):
     return tmp_path
 
 
-def task(broker, producer=PRODUCER, **options):
+def task(broker, write_id="1", **options):
     settings = {"bootstrap.servers": "nowhere:1", "request.timeout.ms": "2000", **options}
-    return SharedSender(PlayedCluster(broker), write_options(settings), producer)
+    return SharedSender(PlayedCluster(broker), write_options(settings), PRODUCER, write_id)
 
 
 def send(sender, *rounds):
@@ -53,7 +53,7 @@ def test_tasks_continue_the_sequence_numbers_of_each_other(directory):
     idle.flush()
     assert broker.log == {0: [(0, 2), (2, 3), (5, 5)], 1: [(0, 1), (1, 4), (5, 1)]}
     assert (one.record_counts, other.record_counts) == ({T0: 5, T1: 2}, {T1: 4, T0: 5})
-    assert one.files == other.files == {str(directory / "odradek-sequences-7-3")}
+    assert one.files == other.files == {str(directory / "odradek-sequences-1")}
     assert idle.files == frozenset()
     check(one, other, idle)
     sharing.remove([*one.files, *other.files])
@@ -83,12 +83,14 @@ def test_batches_are_compressed_before_the_turn(monkeypatch):
     assert size == len(round_[T0].data) < 1000
 
 
-def test_a_new_transaction_has_numbers_of_its_own():
-    broker = PlayedBroker()
-    send(task(broker), {T0: 2})
-    broker.log.clear()
-    send(task(broker, TransactionalProducer("id", 7, 4)), {T0: 1})
-    assert broker.log == {0: [(0, 1)]}
+def test_writes_to_two_clusters_with_the_same_producer_id_share_nothing():
+    one, other = PlayedBroker(), PlayedBroker()
+    first, second = task(one), task(other, "2")
+    send(first, {T0: 2})
+    send(second, {T0: 1})
+    assert (one.log, other.log) == ({0: [(0, 2)]}, {0: [(0, 1)]})
+    check(first)
+    check(second)
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -107,7 +109,7 @@ def test_after_a_task_that_failed_in_its_turn_all_tasks_fail(is_first):
             send(after, {T0: 1})
     assert broker.requests == requests
     with pytest.raises(SharingError):
-        sharing.check([sharing.SharedSequences(PRODUCER).path], [before.record_counts])
+        sharing.check([sharing.SharedSequences("1").path], [before.record_counts])
 
 
 def test_the_driver_sees_tasks_that_have_not_shared_or_were_repeated(directory, monkeypatch):

@@ -2,7 +2,7 @@
 
 A broker checks the sequence numbers of a producer in each partition. So tasks with the same
 producer id must continue each other's numbers, and one task at a time may send. A file of the
-transaction has the next sequence number of each partition. A task keeps batches until it has
+write has the next sequence number of each partition. A task keeps batches until it has
 `TURN_BYTES`. Then it locks the file, sends the batches from these numbers on, waits until all of
 them are acknowledged, writes the new numbers, and releases the lock. Other tasks encode meanwhile.
 
@@ -44,17 +44,16 @@ class SharingError(RuntimeError):
 
 
 class SharedSequences:
-    """The file with the sequence numbers of a transaction. It is created when it is first used."""
+    """The file with the sequence numbers of a write. It is created when it is first used."""
 
-    def __init__(self, producer: TransactionalProducer) -> None:
-        """Find the file of a transaction. This is called in a task.
+    def __init__(self, write_id: str) -> None:
+        """Find the file of a write. This is called in a task.
 
         Raises:
             KeyError: Spark has not named its directories.
         """
         directory = os.environ[DIRECTORIES_VARIABLE].split(",")[0]
-        name = f"odradek-sequences-{producer.producer_id}-{producer.epoch}"
-        self.path = os.path.join(directory, name)
+        self.path = os.path.join(directory, f"odradek-sequences-{write_id}")
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[Sequences]:
@@ -68,29 +67,22 @@ class SharedSequences:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             is_new = os.fstat(descriptor).st_size == 0
             sequences = {} if is_new else _read(descriptor)
-            _replace(descriptor, _UNKNOWN)
+            os.ftruncate(descriptor, 1)  # until the end of the turn the file has no numbers
             yield sequences
-            _replace(descriptor, [[*each, number] for each, number in sequences.items()])
+            entries = [[*each, number] for each, number in sequences.items()]
+            os.pwrite(descriptor, json.dumps(entries).encode(), 0)
         finally:
             os.close(descriptor)
 
 
-_UNKNOWN = None
-"""What the file has during a turn, and after a turn that failed."""
-
-
-def _replace(descriptor: int, content: object) -> None:
-    data = json.dumps(content).encode()
-    os.ftruncate(descriptor, os.pwrite(descriptor, data, 0))
-
-
 def _read(descriptor: int) -> Sequences:
-    entries = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
-    if entries is _UNKNOWN:
+    try:
+        entries = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+    except ValueError:
         raise SharingError(
             "another task of this exactly-once write has failed while it wrote (Spark's log has "
             "the reason), so the write is aborted"
-        )
+        ) from None
     return {TopicPartition(topic, index): number for topic, index, number in entries}
 
 
@@ -98,14 +90,23 @@ class SharedSender:
     """Writes the batches of one task in turns. Call `flush` at the end."""
 
     def __init__(
-        self, cluster: Cluster, options: WriteOptions, producer: TransactionalProducer
+        self,
+        cluster: Cluster,
+        options: WriteOptions,
+        producer: TransactionalProducer,
+        write_id: str,
     ) -> None:
-        """Raise KeyError if Spark has not named its directories."""
+        """All tasks of a write, and no others, have the same `write_id`. A producer id is no such
+        id, because other clusters have the same ones.
+
+        Raises:
+            KeyError: Spark has not named its directories.
+        """
         self.record_counts: Counter[TopicPartition] = Counter()
         """The number of records that were acknowledged, by partition."""
         self._options = options
         self._sender = Sender(cluster, options, producer)
-        self._shared = SharedSequences(producer)
+        self._shared = SharedSequences(write_id)
         self._waiting: list[tuple[dict[TopicPartition, EncodedRecords], int]] = []
         self._waiting_bytes = 0
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -74,6 +75,7 @@ class Writer:
                 options, streaming=self.streaming
             )
         self._producer: TransactionalProducer | None = None
+        self._write_id = uuid.uuid4().hex
 
     def __getstate__(self) -> dict[str, Any]:
         """Register schemas and begin the transaction, because the tasks get a copy of this object.
@@ -138,7 +140,7 @@ class Writer:
         query_id: str | None,
         iterator: Iterator[pa.RecordBatch],
     ) -> Written:
-        sender = SharedSender(cluster, self._options, producer)
+        sender = SharedSender(cluster, self._options, producer, self._write_id)
         try:
             rows = self._write(cluster, sender, iterator)
         except SharingError as error:
