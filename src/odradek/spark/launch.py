@@ -24,6 +24,7 @@ LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 LOCAL_DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": str(min(8, max(2, os.cpu_count() or 2))),
