@@ -20,10 +20,11 @@ def test_rows_keep_their_order_in_parts_of_a_bounded_size() -> None:
     assert all(table.column("value").num_chunks == 1 for table in tables)
 
 
-def test_a_batch_of_the_right_size_is_not_copied() -> None:
-    large = batch(0, 4000, 1000)
-    (table,) = topic_writer._chunks([large])
-    assert table.column("value").chunk(0).buffers()[2].address == large[0].buffers()[2].address
+def test_batches_of_about_the_right_size_are_not_copied() -> None:
+    batches = [batch(0, 8000, 1000), batch(8000, 8000, 1000)]
+    tables = list(topic_writer._chunks(batches))
+    found = [table.column("value").chunk(0).buffers()[2].address for table in tables]
+    assert found == [each.column("value").buffers()[2].address for each in batches]
 
 
 def test_a_row_larger_than_a_part_is_a_part_alone() -> None:

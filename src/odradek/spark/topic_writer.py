@@ -26,14 +26,10 @@ from odradek.spark.partitioning import partitions_of_keys
 from odradek.spark.typed import Encoders
 from odradek.spark.write_schema import EncodedFor
 
-CHUNK_BYTES = 4 << 20
-"""Larger Arrow batches are encoded in parts of about this size in bytes.
-
-The copies of a part are soon overwritten by those of the next part, in memory that is still in the
-processor's caches.
-"""
+CHUNK_BYTES = 8 << 20
+"""Larger Arrow batches are encoded in parts of about this size in bytes."""
 CHUNK_BYTES_MIN = CHUNK_BYTES // 2
-"""Smaller Arrow batches are joined. This copies them, but has less work per call."""
+"""Smaller Arrow batches are joined. This copies them, but needs fewer calls."""
 
 SORTED_FAST_MAX = 1 << 16
 """numpy sorts numbers of 16 bits by radix, in a tenth of the time."""
