@@ -211,19 +211,6 @@ class Environment:
             finally:
                 program.close()
 
-    def touch_memory(self, amount: int) -> None:
-        """Ensure that the machine has free pages for `amount` bytes that will be written soon.
-
-        A virtual machine returns memory that has been free for some seconds to its host. To get a
-        page back takes longer than to fill the page. This time counts as processor time of the
-        process that writes. The pieces are small, because a write cannot be interrupted, and both
-        brokers are running.
-        """
-        piece = bytes(1 << 16)
-        with tempfile.TemporaryFile() as scratch:
-            for _ in range(amount // len(piece)):
-                scratch.write(piece)
-
     def let_settle(self) -> None:
         """Wait until the bare timer has been on time for some seconds, for a minute at most.
 

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 
 import psutil
@@ -73,3 +74,17 @@ def _processor() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+def touch_memory(amount: int) -> None:
+    """Ensure that the machine has free pages for `amount` bytes that will be written soon.
+
+    A virtual machine returns memory that has been free for some seconds to its host. To get a
+    page back takes longer than to fill the page. This time counts as processor time of the
+    process that writes. The pieces are small, because a write cannot be interrupted, and the
+    brokers are running.
+    """
+    piece = bytes(1 << 16)
+    with tempfile.TemporaryFile() as scratch:
+        for _ in range(amount // len(piece)):
+            scratch.write(piece)

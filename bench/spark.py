@@ -137,7 +137,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="*", choices=titles, default=titles)
     parser.add_argument("--codecs", nargs="*", choices=CODECS, default=CODECS)
     parser.add_argument("--no-typed", action="store_true", help="without typed values")
-    parser.add_argument("--warm-up", type=int, default=4, help="rounds before the first figure")
+    parser.add_argument("--warm-up", type=int, default=8, help="rounds before the first figure")
     add_common_options(parser, rounds=3)
     return parser.parse_args()
 

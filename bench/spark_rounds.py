@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bench.figures import OURS, THEIRS, Figure, Quantity
+from bench.machine import touch_memory
 from bench.spark_jobs import Job, Rival
 from bench.spark_table import CPU, ROWS
 
 BENCH = "spark"
 CpuTime = dict[str, float]
 """Processor time in seconds by kind of process."""
+JOB_MEMORY_BYTES = 1 << 30
+"""A job needs less new memory than this: up to 300 MB of records in a topic, and its processes."""
 ERROR_LINES = 3
 """How many lines of the message of a failure are kept."""
 
@@ -99,6 +102,7 @@ class Rounds:
         try:
             if job.writes:
                 topic = self.new_topic("target")
+            touch_memory(JOB_MEMORY_BYTES)
             began, cpu_began = time.perf_counter(), self._cpu()
             job.run(topic)
             taken, cpu_ended = time.perf_counter() - began, self._cpu()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bench.environment import Contender, CpuMeter, Environment
 from bench.figures import Figure, Quantity
+from bench.machine import touch_memory
 from bench.measures.consume import PROPERTIES as CONSUMER_PROPERTIES
 from bench.measures.producing import PROPERTIES as PRODUCER_PROPERTIES
 from bench.programs import compare, parse_options, run
@@ -62,7 +63,7 @@ class Part:
         environment, contender = self._environment, self._contender
         settings = {"retention.bytes": "-1"}
         with environment.topic(contender, 1, settings) as topic:
-            environment.touch_memory(PRODUCED_BYTES * 5 // 4)
+            touch_memory(PRODUCED_BYTES * 5 // 4)
             made = self._one("produce", topic, PRODUCED_BYTES, PRODUCER_PROPERTIES, size=SIZE)
             # The same records twice: what is read is in the page cache.
             parts = [

@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.environment import Contender, CpuMeter, Environment
 from bench.figures import Figure, Quantity
+from bench.machine import touch_memory
 
 PROPERTIES = {
     "acks": "all",
@@ -41,7 +42,7 @@ def measure_produce(
 
     def one_round(contender: Contender) -> Mapping[str, float]:
         with environment.topic(contender) as topic:
-            environment.touch_memory(int(mean_size * records * 5 / 4))
+            touch_memory(int(mean_size * records * 5 / 4))
             meter = CpuMeter(contender.broker)
             done = environment.load(
                 contender, "produce", topic=topic, records=records, properties=dict(properties),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from tests.records.strategies import builders, record_fields
 
 from odradek.records.batch import HEADER_SIZE, RecordBatch
 from odradek.records.builder import RecordBatchBuilder, seal
+from odradek.records.compiled import COMPILED
 from odradek.records.compression import Codec
 from odradek.records.control import end_of_transaction_batch
 from odradek.records.errors import CorruptBatch
@@ -31,10 +33,12 @@ from odradek.spark.batches import (
 from odradek.spark.columns import (
     ARROW_SCHEMA,
     ARROW_SCHEMA_WITH_HEADERS,
-    SCHEMA,
-    SCHEMA_WITH_HEADERS,
+    Decoded,
+    decode_by_columns,
+    decode_compiled,
     record_batch,
 )
+from odradek.spark.read_schema import SCHEMA, SCHEMA_WITH_HEADERS
 
 EVERYTHING = range(1 << 62)
 
@@ -82,8 +86,17 @@ def whole(found: Scan) -> Records:
     return records
 
 
+def assert_alike(found: Decoded, expected: Decoded) -> None:
+    for column, expected_column in zip(found, expected, strict=True):
+        assert column == expected_column
+        if column is not None:
+            column.validate(full=True)
+
+
 def decoded(buffer: bytes, offsets: range = EVERYTHING, part_bytes: int = 100) -> list[dict]:
-    parts = decompressed(scan(buffer, offsets.start, offsets.stop), part_bytes)
+    parts = list(decompressed(scan(buffer, offsets.start, offsets.stop), part_bytes))
+    for each in parts:
+        assert_alike(decode_compiled(each, offsets), decode_by_columns(each, offsets, False))
     batches = [record_batch(each, "flights", 7, offsets, True) for each in parts]
     found = pa.Table.from_batches(batches, ARROW_SCHEMA_WITH_HEADERS)
     found.validate(full=True)
@@ -192,6 +205,34 @@ def test_damaged_records_are_refused_or_read_but_never_crash(builder, records, d
                 record_batch(whole(found), "t", 0, range(start, start + 1000), True)
         except CorruptBatch:
             continue
+
+
+@pytest.mark.skipif(not COMPILED, reason="numbers of more than 64 bits do not wrap in pure Python")
+@given(
+    builder=builders(st.just(Codec.NONE)),
+    records=st.lists(record_fields, min_size=1, max_size=5),
+    data=st.data(),
+)
+def test_the_compiled_loop_and_numpy_refuse_the_same_damaged_records(builder, records, data):
+    for fields in records:
+        builder.append(*fields)
+    batch = bytearray(builder.build())
+    for _ in range(data.draw(st.integers(1, 4))):
+        where = data.draw(st.integers(HEADER_SIZE, len(batch) - 1))
+        batch[where] = data.draw(st.integers(0, 255))
+    seal(batch)
+    start = RecordBatch(bytes(batch)).base_offset
+    damaged = whole(scan(bytes(batch), start, start + 1000))
+    found: list[Decoded | None] = []
+    for decode in (decode_compiled, partial(decode_by_columns, include_headers=False)):
+        try:
+            found.append(decode(damaged, range(start, start + 1000)))
+        except CorruptBatch:
+            found.append(None)
+    if found[0] is None or found[1] is None:
+        assert found == [None, None]
+    else:
+        assert_alike(found[0], found[1])
 
 
 def test_offsets_that_were_compacted_away_are_stepped_over():

@@ -1,48 +1,24 @@
-"""Converts records to Arrow columns, and defines the schema.
+"""Converts records to Arrow columns, and defines the Arrow schema.
 
-The schema is the schema of Spark's own Kafka source. Arrow extracts keys and values from the
-payload. For this the payload is treated as one binary array with the item boundaries `[key start,
-key end, value start, value end] * n`. Every fourth item is a key, and every fourth item is a value.
-`take` copies these items.
+`record_fields` finds the positions of keys and values in compiled code, and `positions` with numpy,
+where nothing is compiled or if headers are wanted. Arrow extracts keys and values from the payload.
+For this the payload is treated as one binary array with the item boundaries `[key start, key end,
+value start, value end] * n`. Every fourth item is a key, and every fourth item is a value. `take`
+copies these items.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from odradek.records.compiled import COMPILED
-from odradek.spark import positions
-from odradek.spark.batches import Records, Scan, decompressed
-
-HEADERS_TYPE = ArrayType(
-    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-)
-SCHEMA = StructType(
-    [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
-    ]
-)
-SCHEMA_WITH_HEADERS = StructType([*SCHEMA.fields, StructField("headers", HEADERS_TYPE)])
+from odradek.spark import positions, record_fields
+from odradek.spark.batches import Records, Scan, Sections, decompressed
 
 ARROW_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 ARROW_HEADERS = pa.list_(pa.field("element", ARROW_HEADER))
@@ -99,6 +75,44 @@ def record_batch(
     Raises:
         CorruptBatch: the records are inconsistent.
     """
+    if COMPILED and not include_headers:
+        decoded = decode_compiled(records, offsets)
+    else:
+        decoded = decode_by_columns(records, offsets, include_headers)
+    count = len(decoded.offset)
+    columns = [
+        decoded.key,
+        decoded.value,
+        pa.repeat(pa.scalar(topic), count),
+        pa.array(np.full(count, partition, np.int32)),
+        decoded.offset,
+        decoded.timestamp.cast(ARROW_SCHEMA[5].type),
+        decoded.timestamp_type,
+    ]
+    if include_headers:
+        columns.append(decoded.headers)
+        return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA_WITH_HEADERS)
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+class Decoded(NamedTuple):
+    """What records contain, as Arrow columns."""
+
+    key: pa.BinaryArray
+    value: pa.BinaryArray
+    offset: pa.Int64Array
+    timestamp: pa.Int64Array
+    """Microseconds."""
+    timestamp_type: pa.Int32Array
+    headers: pa.ListArray | None = None
+
+
+def decode_by_columns(records: Records, offsets: range, include_headers: bool) -> Decoded:
+    """Decode records with numpy, one field of all records after the other.
+
+    Raises:
+        CorruptBatch: the records are inconsistent.
+    """
     payload, sections = records
     starts = positions.record_starts(payload, sections)
     found = positions.fields(payload, starts)
@@ -111,24 +125,63 @@ def record_batch(
         found = positions.Fields(*(column[inside] for column in found))
         offset, timestamp = offset[inside], timestamp[inside]
         timestamp_type = timestamp_type[inside]
-    count = len(offset)
     buffer = pa.py_buffer(payload)
     key, value = binary_columns(
         buffer, (found.key_start, found.key_length), (found.value_start, found.value_length)
     )
-    columns = [
+    return Decoded(
         key,
         value,
-        pa.repeat(pa.scalar(topic), count),
-        pa.array(np.full(count, partition, np.int32)),
         pa.array(offset),
-        pa.array(timestamp * 1000, mask=timestamp == NO_TIMESTAMP).cast(ARROW_SCHEMA[5].type),
+        pa.array(timestamp * 1000, mask=timestamp == NO_TIMESTAMP),
         pa.array(timestamp_type),
-    ]
-    if include_headers:
-        columns.append(headers_column(payload, buffer, found))
-        return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA_WITH_HEADERS)
-    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+        headers_column(payload, buffer, found) if include_headers else None,
+    )
+
+
+def decode_compiled(records: Records, offsets: range) -> Decoded:
+    """Decode records with a loop over their bytes (`record_fields`), without their headers.
+
+    Raises:
+        CorruptBatch: the records are inconsistent.
+    """
+    payload, sections = _in_bytes(records)
+    found = record_fields.FieldWriter(payload, offsets.start, offsets.stop)
+    counts = [found.append(*batch) for batch in zip(*(c.tolist() for c in sections), strict=True)]
+    count = sum(counts)
+    nulls = np.frombuffer(found.nulls.getvalue(), np.int64)
+
+    def null_where(kind: int) -> NDArray[np.bool_] | None:
+        return nulls & kind != 0 if found.kinds_of_nulls & kind else None
+
+    bounds = found.bounds.getvalue()
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(payload)]
+    items = pa.Array.from_buffers(pa.binary(), max(0, 4 * count - 1), buffers, null_count=0)
+    first = np.arange(0, 4 * count, 4, dtype=np.int32)
+    timestamps = np.frombuffer(found.timestamps.getvalue(), np.int64)
+    return Decoded(
+        items.take(pa.array(first, mask=null_where(record_fields.NULL_KEY))),
+        items.take(pa.array(first + 2, mask=null_where(record_fields.NULL_VALUE))),
+        pa.array(np.frombuffer(found.offsets.getvalue(), np.int64)),
+        pa.array(timestamps, mask=null_where(record_fields.NULL_TIMESTAMP)),
+        pa.array(np.repeat(sections.is_append_time.astype(np.int32), counts)),
+    )
+
+
+def _in_bytes(records: Records) -> tuple[bytes, Sections]:
+    """Return records in an object of type `bytes`, which compiled loops need.
+
+    Bytes in an object of another type are copied.
+    """
+    payload, sections = records
+    whole = payload.obj if isinstance(payload, memoryview) else payload
+    if isinstance(whole, bytes) and len(whole) == len(payload):
+        return whole, sections
+    if not len(sections.start):
+        return b"", sections
+    first, end = int(sections.start[0]), int(sections.end[-1])
+    shifted = sections._replace(start=sections.start - first, end=sections.end - first)
+    return bytes(payload[first:end]), shifted
 
 
 def binary_columns(buffer: pa.Buffer, *parts: tuple[Positions, Positions]) -> list[pa.Array]:

@@ -5,7 +5,6 @@ A response of the leader is decoded while the next fetch is in flight.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
@@ -22,7 +21,14 @@ from odradek.model.errors import ErrorCode
 from odradek.spark import batches, columns
 from odradek.spark.options import ReadFrom, ReadOptions
 from odradek.spark.planning import Split
-from odradek.spark.resolution import DataLossError, beginnings, connect, ends, patiently
+from odradek.spark.resolution import (
+    DataLossError,
+    beginnings,
+    connect,
+    ends,
+    patiently,
+    report_loss,
+)
 from odradek.spark.segment_reading import SegmentReader
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
@@ -211,14 +217,3 @@ class SplitReader:
         )
         report_loss(message, self._options.fail_on_data_loss)
         return following
-
-
-def report_loss(message: str, fail: bool) -> None:
-    """Raise an error if `fail` is set (`failOnDataLoss`); otherwise warn.
-
-    Raises:
-        DataLossError: `fail` is set.
-    """
-    if fail:
-        raise DataLossError(f"{message}. With failOnDataLoss=false the read continues without them")
-    warnings.warn(message, stacklevel=3)

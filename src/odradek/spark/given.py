@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
@@ -51,6 +50,8 @@ def nearest(
     name: str, known: Iterable[str], shown: Callable[[str], str] = lambda each: each
 ) -> str:
     """Return a question for the known name that is most similar to `name`, or nothing."""
+    import difflib  # only errors need it
+
     close = difflib.get_close_matches(name, list(known), n=1)
     return f". Did you mean {shown(close[0])}?" if close else ""
 

@@ -2,14 +2,15 @@
 
 Spark creates a reader in its planning process. In this process Spark requests offsets and splits
 from the reader. Spark sends a pickled copy of the reader to each task, and the task calls `read`.
-Connections are not pickled.
+Connections are not pickled. What decodes records is imported by tasks only, because each streaming
+query starts a new planning process.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -30,8 +31,7 @@ from odradek.client.commits import CommittedOffset, commit_offsets
 from odradek.client.deadline import monotonic_ms
 from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
-from odradek.spark import dead_letters, planning, pushdown, resolution
-from odradek.spark.fetching import read_split, report_loss
+from odradek.spark import garbage, planning, pushdown, resolution
 from odradek.spark.offsets import (
     JsonOffsets,
     Offsets,
@@ -44,18 +44,26 @@ from odradek.spark.options import ReadOptions
 from odradek.spark.planning import Split
 from odradek.spark.pushdown import Pushed
 from odradek.spark.reporting import explained
-from odradek.spark.typed import RowDecoder
+from odradek.spark.resolution import report_loss
+
+if TYPE_CHECKING:
+    from odradek.spark.typed import RowDecoder
 
 
 def _read(
     options: ReadOptions, decoder: RowDecoder | None, split: Split
 ) -> Iterable[pa.RecordBatch]:
-    """Return the rows of a split, decoded."""
+    """Return the rows of a split, decoded. Tasks call this."""
+    from odradek.spark.fetching import read_split
+
+    garbage.leave_out_modules()
     batches = read_split(options, split)
     if decoder is None:
         return batches
     if options.bad_records is None:
         return map(decoder, batches)
+    from odradek.spark import dead_letters
+
     return dead_letters.decoded(batches, decoder, options)
 
 

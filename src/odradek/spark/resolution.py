@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
@@ -20,6 +21,17 @@ T = TypeVar("T")
 
 class DataLossError(RuntimeError):
     """Records that should have been read no longer exist."""
+
+
+def report_loss(message: str, fail: bool) -> None:
+    """Raise an error if `fail` is set (`failOnDataLoss`); otherwise warn.
+
+    Raises:
+        DataLossError: `fail` is set.
+    """
+    if fail:
+        raise DataLossError(f"{message}. With failOnDataLoss=false the read continues without them")
+    warnings.warn(message, stacklevel=3)
 
 
 def connect(options: ConnectionOptions) -> Cluster:

@@ -1,17 +1,24 @@
-"""The data source `odradek`, for Spark's Python Data Source API (PySpark 4.2 and newer)."""
+"""The data source `odradek`, for Spark's Python Data Source API (PySpark 4.2 and newer).
+
+Spark calls it in several processes, and starts a new process for each streaming query. So each
+method imports what not all of the processes need.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from odradek.spark import typed
+from odradek.spark import read_schema
 from odradek.spark.options import Layout, layout, read_options, write_options
 from odradek.spark.readers import BatchReader, FilteringBatchReader, StreamReader
 from odradek.spark.reporting import explained
-from odradek.spark.typed import RowDecoder
-from odradek.spark.write_schema import check_schema
-from odradek.spark.writers import BatchWriter, StreamWriter
+
+if TYPE_CHECKING:
+    from odradek.spark.typed import RowDecoder
+    from odradek.spark.writers import BatchWriter, StreamWriter
 
 
 class OdradekDataSource(DataSource):
@@ -25,7 +32,12 @@ class OdradekDataSource(DataSource):
     def schema(self) -> StructType | str:
         """Return the schema: that of Spark's Kafka source, or with typed values."""
         with explained():
-            return typed.schema(layout(self.options))
+            wanted = layout(self.options)
+            if not wanted.typed:
+                return StructType(read_schema.fields(wanted))
+            from odradek.spark import typed
+
+            return typed.schema(wanted)
 
     def reader(self, schema: StructType) -> BatchReader:
         """Return the reader of a batch query."""
@@ -39,6 +51,9 @@ class OdradekDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Return the writer of a batch query, which can only append."""
+        from odradek.spark.write_schema import check_schema
+        from odradek.spark.writers import BatchWriter
+
         if overwrite:
             raise ValueError('a topic can only be appended to: use mode("append")')
         options = write_options(self.options)
@@ -47,17 +62,24 @@ class OdradekDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         """Return the writer of a streaming query. It appends every micro-batch."""
+        from odradek.spark.write_schema import check_schema
+        from odradek.spark.writers import StreamWriter
+
         options = write_options(self.options)
         check_schema(schema, options)
         return StreamWriter(options, schema)
 
     @staticmethod
     def _decoder(schema: StructType, wanted: Layout) -> RowDecoder | None:
-        if schema.fieldNames() != typed.field_names(wanted):
+        if schema.fieldNames() != [field.name for field in read_schema.fields(wanted)]:
             raise ValueError(
                 "this source has a fixed schema: omit .schema(…). The option valueSchema has the "
                 "schema of typed values"
             )
+        if not wanted.typed:
+            return None
+        from odradek.spark import typed
+
         with explained():
             return typed.decoder(wanted, schema)
 

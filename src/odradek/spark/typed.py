@@ -1,7 +1,7 @@
-"""Typed keys and values: the columns of a read, their decoders, and the encoders of a write.
+"""Typed keys and values: their types in Spark, their decoders, and their encoders.
 
 The task that reads or writes the records converts them, whole batches at once (`json_decoding`,
-`json_encoding`, `values`). `Layout` says which columns a read has.
+`json_encoding`, `values`). `Layout` says which columns of a read are typed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
     BooleanType,
     ByteType,
     DataType,
@@ -33,16 +32,14 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from odradek.spark import json_encoding
-from odradek.spark.columns import SCHEMA, SCHEMA_WITH_HEADERS
+from odradek.spark import json_encoding, read_schema
 from odradek.spark.json_decoding import JsonDecoder
 from odradek.spark.options import Layout, WriteOptions
+from odradek.spark.read_schema import UNDECODED_NAMES
 from odradek.spark.values import formats
 from odradek.spark.values.bulk import Decoded, Decoder, Encoder
 from odradek.spark.values.settings import JSON, Typed
 
-UNDECODED_NAMES = {"value": "undecoded", "key": "undecodedKey"}
-"""The columns with the bytes that cannot be decoded, by column."""
 SIMPLE_TYPES = (
     BooleanType,
     ByteType,
@@ -66,19 +63,6 @@ class UndecodableValueError(ValueError):
     """A key or a value cannot be decoded."""
 
 
-def field_names(layout: Layout) -> list[str]:
-    """Return the names of the columns of a read."""
-    names: list[str] = (SCHEMA_WITH_HEADERS if layout.headers else SCHEMA).fieldNames()
-    return [*names, *undecoded_names(layout)]
-
-
-def undecoded_names(layout: Layout) -> list[str]:
-    """Return the names of the columns with the bytes that cannot be decoded."""
-    if not layout.keeps_undecoded:
-        return []
-    return [UNDECODED_NAMES[each.column] for each in layout.typed]
-
-
 def schema(layout: Layout) -> StructType | str:
     """Return the columns of a read. If a part is DDL, the result is DDL, because only Spark parses it.
 
@@ -86,9 +70,9 @@ def schema(layout: Layout) -> StructType | str:
         ValueError: a schema is wrong.
         ClientError: the schema registry does not respond, or has no schema.
     """
-    fields = (SCHEMA_WITH_HEADERS if layout.headers else SCHEMA).fields
-    fields = [*fields, *(StructField(name, BinaryType()) for name in undecoded_names(layout))]
-    types: dict[str, DataType | str] = {field.name: field.dataType for field in fields}
+    types: dict[str, DataType | str] = {
+        field.name: field.dataType for field in read_schema.fields(layout)
+    }
     for each in layout.typed:
         types[each.column] = _column_type(each)
     given = list(types.values())
@@ -203,8 +187,8 @@ class RowDecoder:
         ]
 
 
-def decoder(layout: Layout, parsed: StructType) -> RowDecoder | None:
-    """Return the decoder of a read, whose columns Spark has parsed. None: no column is typed.
+def decoder(layout: Layout, parsed: StructType) -> RowDecoder:
+    """Return the decoder of a read with typed columns. Spark has parsed its columns.
 
     Raises:
         ValueError: a schema is wrong, or a column cannot have this type.
@@ -213,7 +197,7 @@ def decoder(layout: Layout, parsed: StructType) -> RowDecoder | None:
     columns = tuple(
         ColumnDecoder(each, _decoder(each, parsed[each.column].dataType)) for each in layout.typed
     )
-    return RowDecoder(columns, layout.keeps_undecoded) if columns else None
+    return RowDecoder(columns, layout.keeps_undecoded)
 
 
 def _decoder(typed: Typed, found: DataType) -> Decoder:

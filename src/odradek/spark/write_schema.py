@@ -19,8 +19,8 @@ from pyspark.sql.types import (
 )
 
 from odradek.records.compression import Codec
-from odradek.spark.columns import HEADERS_TYPE
 from odradek.spark.options import WriteOptions
+from odradek.spark.read_schema import HEADERS_TYPE
 from odradek.spark.typed import check_column
 
 COLUMN_TYPES: dict[str, tuple[DataType, ...]] = {

@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.transactions import TransactionalProducer
-from odradek.spark import sharing, transactional
+from odradek.spark import garbage, sharing, transactional
 from odradek.spark.markers import Marker
 from odradek.spark.options import WriteOptions
 from odradek.spark.producing import Sender
@@ -109,6 +109,7 @@ class Writer:
             WriteConflictError: an earlier attempt of the task may have written rows.
             ClusterError: no broker can be reached, or a broker returns an error.
         """
+        garbage.leave_out_modules()
         options, producer = self._options, self._producer
         with connect(options.connection) as cluster:
             patiently(lambda: cluster.refresh([]), options.connection.request_timeout_ms)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import base64
 import functools
-import http.client
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from odradek.client.deadline import Backoff, Deadline, monotonic_ms
 from odradek.client.errors import ClientError
 from odradek.spark.given import nearest
 from odradek.spark.values.settings import RegistrySettings
+
+if TYPE_CHECKING:
+    import urllib.error
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 ATTEMPT_TIMEOUT_MS = 10_000
@@ -170,6 +170,9 @@ class Registry:
             NotRegisteredError: the registry does not have what was asked for.
             RegistryError: no address responds in time, or the request is refused.
         """
+        import http.client  # imports ssl, which takes some time
+        import urllib.error
+
         deadline = Deadline(self._settings.timeout_ms)
         backoff = Backoff(BACKOFF_MS, BACKOFF_MS_MAX)
         while True:
@@ -192,6 +195,8 @@ class Registry:
                 )
 
     def _attempt(self, url: str, method: str, path: str, body: Any, deadline: Deadline) -> Any:
+        import urllib.request  # imports http.client
+
         request = urllib.request.Request(  # noqa: S310  (`settings` allows only HTTP)
             url + path,
             method=method,
