@@ -1,7 +1,8 @@
-"""Leaves out of garbage collections what a Python worker of Spark has imported.
+"""Leaves out of garbage collections what a Python process of Spark has imported.
 
-A worker collects garbage after each task (`pyspark.daemon`), and looks at all objects of all
-imported modules each time. That was 4 to 5 % of the processor time of reads and writes of a second.
+Such a process collects garbage after each task, and after each query that it plans
+(`pyspark.daemon`), and looks at all objects of all imported modules each time. In reads and writes of
+a second, this was 4 to 5 % of the processor time.
 """
 
 from __future__ import annotations
@@ -12,5 +13,6 @@ import gc
 
 @functools.cache
 def leave_out_modules() -> None:
-    """Leave out the objects that exist at the first call. Tasks call this when they begin."""
+    """Leave out the objects that exist at the first call. Each method that Spark calls first in a
+    process calls this."""
     gc.freeze()

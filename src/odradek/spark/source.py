@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from odradek.spark import read_schema
+from odradek.spark import garbage, read_schema
 from odradek.spark.options import Layout, layout, read_options, write_options
 from odradek.spark.readers import BatchReader, FilteringBatchReader, StreamReader
 from odradek.spark.reporting import explained
@@ -31,6 +31,7 @@ class OdradekDataSource(DataSource):
 
     def schema(self) -> StructType | str:
         """Return the schema: that of Spark's Kafka source, or with typed values."""
+        garbage.leave_out_modules()
         with explained():
             wanted = layout(self.options)
             if not wanted.typed:
@@ -54,6 +55,7 @@ class OdradekDataSource(DataSource):
         from odradek.spark.write_schema import check_schema
         from odradek.spark.writers import BatchWriter
 
+        garbage.leave_out_modules()
         if overwrite:
             raise ValueError('a topic can only be appended to: use mode("append")')
         options = write_options(self.options)

@@ -173,6 +173,7 @@ class BatchWriter(Writer, DataSourceArrowWriter):
             WriteConflictError, ClusterError: the rows cannot be committed, or it is unknown whether
                 they are committed.
         """
+        garbage.leave_out_modules()
         with _last_use(messages) as written:
             if self._producer is None:
                 return
