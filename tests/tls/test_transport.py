@@ -6,13 +6,14 @@ import gc
 import os
 import socket
 import ssl
+import threading
 import weakref
 
 import pytest
 
 from odradek.env.file_range import FileRange
 from odradek.env.network import SocketNetwork, StreamOptions
-from odradek.env.tls import TlsTransport
+from odradek.env.tls import HANDSHAKE_THREADS, TlsTransport
 from odradek.env.tls_context import make_context
 from odradek.env.tls_files import ClientAuth, ServerTls, TlsError
 
@@ -284,6 +285,29 @@ def test_a_transport_may_be_closed_during_the_handshake(pki):
         listener.close()
 
     run(test())
+
+
+def test_a_socket_is_closed_if_the_loop_ends_during_the_handshake(pki):
+    may_step = threading.Event()
+
+    async def test():
+        listener = listening(ServerTls(pki.server))
+        for _ in range(HANDSHAKE_THREADS):
+            listener._handshakes.submit(may_step.wait)
+        with socket.create_connection(listener.address) as client:
+            transport = await accepted(listener)
+            client.sendall(b"\x16\x03\x01\x02\x00 a part of a hello")
+            while not transport._is_stepping:
+                await asyncio.sleep(0.001)
+        transport.close()
+        listener.close()
+        return transport, listener._handshakes
+
+    transport, handshakes = asyncio.run(test())
+    assert transport._socket.fileno() != -1, "the thread still uses it"
+    may_step.set()
+    handshakes.shutdown()
+    assert transport._socket.fileno() == -1
 
 
 def test_the_end_is_noticed_if_the_socket_stays_open(pki):

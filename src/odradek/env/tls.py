@@ -198,20 +198,34 @@ class TlsTransport:
         """Run a step of the handshake in a thread."""
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
+        self._is_stepping = True
         try:
-            future = self._loop.run_in_executor(self._handshakes, self._socket.do_handshake)
+            future = self._loop.run_in_executor(self._handshakes, self._run_step)
         except RuntimeError as error:  # the listener is closed
+            self._is_stepping = False
             self._fail(ConnectionError(str(error)))
             return
-        self._is_stepping = True
         future.add_done_callback(self._on_step)
 
+    def _run_step(self) -> None:
+        """Run a step of the handshake, in a thread.
+
+        If the transport was closed in the meantime, this thread closes the socket, because the event
+        loop may have ended. `close` writes `_is_closed` before it reads `_is_stepping`, so at least
+        one of the two closes it.
+        """
+        try:
+            self._socket.do_handshake()
+        finally:
+            self._is_stepping = False
+            if self._is_closed:
+                self._socket.close()
+
     def _on_step(self, done: asyncio.Future[None]) -> None:
-        self._is_stepping = False
         error = None if done.cancelled() else done.exception()
         if self._is_closed:
-            self._close_socket()
-        elif isinstance(error, ssl.SSLWantReadError):
+            return
+        if isinstance(error, ssl.SSLWantReadError):
             self._loop.add_reader(self._descriptor, self._step_on_bytes)
         elif isinstance(error, ssl.SSLWantWriteError):
             self._loop.add_writer(self._descriptor, self._step)
@@ -393,19 +407,16 @@ class TlsTransport:
             return
         self._is_closed = True
         self._error = self._on_readable = self._on_writable = None
-        if self._is_stepping:
-            return  # `_on_step` closes the socket, which the thread still uses
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
+        self.prefer()
+        if self._is_stepping:
+            return  # `_run_step` closes the socket, which the thread still uses
         if self._state is _State.OPEN:
             try:
                 self._socket.unwrap()  # send the alert that tells the client of the end
             except (OSError, ValueError):
                 pass
-        self._close_socket()
-
-    def _close_socket(self) -> None:
-        self.prefer()
         self._socket.close()
 
     def __repr__(self) -> str:
