@@ -10,7 +10,9 @@ producers, which are under their quota. The results are the 99th percentiles of 
 quiet tenant in both phases and their ratio. A bare timer shows the noise of the machine (see
 `bench.isolation`). Without the quota, the four producers would use both processors.
 
-The clients are processes with librdkafka, at the lowest priority: they represent other machines.
+The four clients are processes with librdkafka, at the lowest priority: they represent other machines,
+and take no processor time from the broker or from the measured producer, which has the broker's
+priority (as in `bench.isolation`).
 """
 
 from __future__ import annotations
@@ -259,7 +261,7 @@ def measure(environment: Environment) -> list[Figure]:
 def main() -> int:
     """Run the experiment, and return the exit code (`programs`)."""
     options = parse_options("quotas", __doc__, rounds=3, quick="12 s instead of a minute")
-    return compare(measure, options)
+    return compare(measure, options, before_client=())
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from odradek.records.compiled import COMPILED
+from odradek.records.errors import CorruptBatch
 from odradek.spark import positions, record_fields
 from odradek.spark.batches import Records, Scan, Sections, decompressed
 
@@ -147,7 +148,11 @@ def decode_compiled(records: Records, offsets: range) -> Decoded:
     """
     payload, sections = _in_bytes(records)
     found = record_fields.FieldWriter(payload, offsets.start, offsets.stop)
-    counts = [found.append(*batch) for batch in zip(*(c.tolist() for c in sections), strict=True)]
+    batches = zip(*(column.tolist() for column in sections), strict=True)
+    try:
+        counts = [found.append(*batch) for batch in batches]
+    except IndexError:
+        raise CorruptBatch("varint beyond the end of the records") from None
     count = sum(counts)
     nulls = np.frombuffer(found.nulls.getvalue(), np.int64)
 

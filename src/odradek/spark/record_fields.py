@@ -60,21 +60,8 @@ class FieldWriter:
 
         Raises:
             CorruptBatch: the records do not end at `end`, or a field ends after its record.
+            IndexError: a number of a record ends after all records.
         """
-        try:
-            return self._append(start, end, count, base_offset, timestamp_ms, is_append_time)
-        except IndexError:
-            raise CorruptBatch("varint beyond the end of the records") from None
-
-    def _append(
-        self,
-        start: i64,
-        end: i64,
-        count: i64,
-        base_offset: i64,
-        timestamp_ms: i64,
-        is_append_time: bool,
-    ) -> int:
         payload = self._payload
         position: i64 = start
         number: i64 = 0
