@@ -36,7 +36,7 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
 
 def _print_funnel(console: Console, places: Places) -> None:
     table = Table("airline", *STAGES, title="funnel, from the table")
-    for row in queries.funnel(queries.table(places)).orderBy(sf.desc(STAGES[0])).collect():
+    for row in queries.funnel(queries.loaded(places)).orderBy(sf.desc(STAGES[0])).collect():
         shares = (f"{row[stage]} ({row[stage] / row[STAGES[0]]:.0%})" for stage in STAGES)
         table.add_row(row.section, *shares)
     console.print(table)

@@ -2,14 +2,17 @@
 
 activity ──┬─ sessions: actions of a visitor without a pause of six hours ── activity.sessions
            ├─ actions in each hour ── activity.counts
-           └─ table of Parquet files, partitioned by month
+           └─ Delta table, partitioned by month
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from examples.activity import table
 from examples.activity.actions import END, STAGES
 from odradek.pipelines.places import Line, Places, differing
 
@@ -53,16 +56,14 @@ def run(places: Places, per_batch: int) -> None:
 
 
 def load(places: Places, per_batch: int) -> None:
-    """Add actions to the table. Spark's file sink adds each micro-batch once."""
-    rows = timed(places.stream(ACTIVITY, ACTION, per_batch, group="activity.table")).where(
+    """Add actions to the table, each micro-batch once."""
+    rows = timed(places.stream(ACTIVITY, ACTION, per_batch, group=table.QUERY)).where(
         sf.col("visitor") != END
     )
     query = (
-        rows.withColumn("month", sf.date_format("at", "yyyy-MM"))
-        .writeStream.format("parquet")
+        rows.withColumn(table.PARTITIONED_BY, sf.date_format("at", "yyyy-MM"))
+        .writeStream.foreachBatch(partial(table.append, table_path(places)))
         .queryName("table")
-        .partitionBy("month")
-        .option("path", table_path(places))
         .option("checkpointLocation", places.checkpoint("table"))
         .trigger(availableNow=True)
         .start()
@@ -75,9 +76,9 @@ def table_path(places: Places) -> str:
     return str(places.output / "table")
 
 
-def table(places: Places) -> DataFrame:
-    """Return the table."""
-    return places.spark.read.parquet(table_path(places))
+def loaded(places: Places) -> DataFrame:
+    """Return the rows of the table."""
+    return table.read(places.spark, table_path(places))
 
 
 def funnel(actions: DataFrame) -> DataFrame:
@@ -95,8 +96,8 @@ def reconcile(places: Places, sent: int, reached: dict[str, int]) -> list[Line]:
     found = places.read(SESSIONS, SESSION).cache()
     counted = places.read(COUNTS, COUNT).cache()
     expected, expected_counts = sessions(actions).cache(), counts(actions).cache()
-    loaded = table(places).cache()
-    totals = funnel(loaded).agg(*(sf.sum(stage).alias(stage) for stage in STAGES)).first()
+    in_table = loaded(places).cache()
+    totals = funnel(in_table).agg(*(sf.sum(stage).alias(stage) for stage in STAGES)).first()
     return [
         (f"actions in {ACTIVITY}", sent, actions.count()),
         (f"actions in {SESSIONS}", sent, found.agg(sf.sum("actions")).first()[0]),
@@ -104,6 +105,6 @@ def reconcile(places: Places, sent: int, reached: dict[str, int]) -> list[Line]:
         ("sessions that differ from a batch query", 0, differing(expected, found)),
         (f"actions in {COUNTS}", sent, counted.agg(sf.sum("actions")).first()[0]),
         ("hours that differ from a batch query", 0, differing(expected_counts, counted)),
-        ("actions in the table", sent, loaded.count()),
+        ("actions in the table", sent, in_table.count()),
         *((f"{stage}, in the funnel", reached[stage], totals[stage]) for stage in STAGES),
     ]
