@@ -6,12 +6,14 @@ gigabyte of values. Both ends use TLS 1.3 with AES-256-GCM, the first choice of 
 of the brokers is one of `odradek secure`; each part of a round has a few handshakes, so it does not
 matter.
 
-The result says whether the kernel could encrypt (KTLS). Odradek does not use this; see docs/benchmarks.md.
+The result has the version of OpenSSL, with which Odradek encrypts (Java has its own code), and says
+whether the kernel could encrypt (KTLS). Odradek does not use this; see docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -153,7 +155,7 @@ def main() -> int:
         return compare(
             lambda environment: measure(environment, of_client),
             options,
-            {"kernel_encrypts": kernel_encrypts()},
+            {"openssl": ssl.OPENSSL_VERSION, "kernel_encrypts": kernel_encrypts()},
             settings=of_brokers,
             listeners=(LISTENER,),
         )
