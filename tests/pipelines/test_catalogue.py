@@ -71,6 +71,15 @@ def test_a_module_that_needs_another_one(here):
             load(name)
 
 
+def test_the_advice_has_all_extras_of_the_examples(monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    for name in [each for each in sys.modules if each.startswith("examples.activity")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(NotAPipelineError, match=r"needs deltalake, .*'\.\[demo,delta\]'"):
+        load("activity")
+
+
 @pytest.mark.parametrize(
     ("name", "advice"),
     [

@@ -124,7 +124,7 @@ def _imported(name: str, root: Path) -> ModuleType:
     except ModuleNotFoundError as error:
         raise NotAPipelineError(
             f"{name} needs {error.name}, which is not installed. "
-            "The examples need: pip install '.[demo]' in a clone of Odradek"
+            "The examples need: pip install '.[demo,delta]' in a clone of Odradek"
         ) from error
     except Exception as error:
         raise NotAPipelineError(_why(name, error)) from error
