@@ -182,28 +182,26 @@ def test_lengths_of_every_width():
     assert decoded(piece) == rows(RecordBatch(piece))
 
 
-def damaged_batch(builder, records, data):
+@st.composite
+def damaged_batches(draw):
     """A batch in which some bytes of the records are others, and its base offset.
 
     Its checksum is right: that proves that the sender meant it, not that it makes sense.
     """
-    for fields in records:
+    builder = draw(builders(st.just(Codec.NONE)))
+    for fields in draw(st.lists(record_fields, min_size=1, max_size=5)):
         builder.append(*fields)
     batch = bytearray(builder.build())
-    for _ in range(data.draw(st.integers(1, 4))):
-        where = data.draw(st.integers(HEADER_SIZE, len(batch) - 1))
-        batch[where] = data.draw(st.integers(0, 255))
+    for _ in range(draw(st.integers(1, 4))):
+        where = draw(st.integers(HEADER_SIZE, len(batch) - 1))
+        batch[where] = draw(st.integers(0, 255))
     seal(batch)
     return bytes(batch), RecordBatch(bytes(batch)).base_offset
 
 
-@given(
-    builder=builders(st.just(Codec.NONE)),
-    records=st.lists(record_fields, min_size=1, max_size=5),
-    data=st.data(),
-)
-def test_damaged_records_are_refused_or_read_but_never_crash(builder, records, data):
-    batch, start = damaged_batch(builder, records, data)
+@given(damaged_batches())
+def test_damaged_records_are_refused_or_read_but_never_crash(damage):
+    batch, start = damage
     found = scan(batch, start, start + 1000)
     for lockstep in (False, True):
         try:
@@ -216,13 +214,9 @@ def test_damaged_records_are_refused_or_read_but_never_crash(builder, records, d
 
 
 @pytest.mark.skipif(not COMPILED, reason="numbers of more than 64 bits do not wrap in pure Python")
-@given(
-    builder=builders(st.just(Codec.NONE)),
-    records=st.lists(record_fields, min_size=1, max_size=5),
-    data=st.data(),
-)
-def test_the_compiled_loop_and_numpy_refuse_the_same_damaged_records(builder, records, data):
-    batch, start = damaged_batch(builder, records, data)
+@given(damaged_batches())
+def test_the_compiled_loop_and_numpy_refuse_the_same_damaged_records(damage):
+    batch, start = damage
     damaged = whole(scan(batch, start, start + 1000))
     found: list[Decoded | None] = []
     for decode in (decode_compiled, partial(decode_by_columns, include_headers=False)):
