@@ -15,7 +15,7 @@ BENCH = "spark"
 CpuTime = dict[str, float]
 """Processor time in seconds by kind of process."""
 JOB_MEMORY_BYTES = 1 << 30
-"""A job needs less new memory than this: up to 300 MB of records in a topic, and its processes."""
+"""A job needs less new memory than this: up to 300 MB of records in a usual topic, and its processes."""
 ERROR_LINES = 3
 """How many lines of the message of a failure are kept."""
 
@@ -23,8 +23,13 @@ ERROR_LINES = 3
 class Rounds:
     """The figures so far, and what failed. Nothing that a job raises ends the run."""
 
-    def __init__(self, cpu: Callable[[], CpuTime], create: Callable[[str], None]) -> None:
-        """`cpu` returns the processor time so far. `create` creates a topic for a job that writes."""
+    def __init__(
+        self, cpu: Callable[[], CpuTime], create: Callable[[str], None], times: int = 1
+    ) -> None:
+        """`cpu` returns the processor time so far. `create` creates a topic for a job that writes.
+
+        Topics have `times` as many records as usual.
+        """
         self.figures: list[Figure] = []
         self.shares: dict[str, dict[str, dict[str, list[float]]]] = {}
         """The processor time by figure, role and kind of process, for each round, in µs per row."""
@@ -34,6 +39,7 @@ class Rounds:
         """The names of all topics so far."""
         self._cpu = cpu
         self._create = create
+        self._job_memory_bytes = JOB_MEMORY_BYTES * times
 
     def new_topic(self, title: str) -> str:
         """Create a topic, and return its name, which no topic had before.
@@ -102,7 +108,7 @@ class Rounds:
         try:
             if job.writes:
                 topic = self.new_topic("target")
-            touch_memory(JOB_MEMORY_BYTES)
+            touch_memory(self._job_memory_bytes)
             began, cpu_began = time.perf_counter(), self._cpu()
             job.run(topic)
             taken, cpu_ended = time.perf_counter() - began, self._cpu()
