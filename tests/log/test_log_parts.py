@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.log.support import LaterExecutor, LogWorkspace, append, batch, values
 
-from odradek.log.log_appender import _pack_start
+from odradek.log.log_end import pack_start
 from odradek.log.partition_log import reading
 from odradek.records.batch import LOG_OVERHEAD
 
@@ -13,7 +13,7 @@ def given(*contents: bytes, first: int = 0) -> bytes:
     payload = b""
     for offset, content in enumerate(contents, first):
         data = batch(content)
-        _pack_start(data, 0, offset, len(data) - LOG_OVERHEAD, 3)
+        pack_start(data, 0, offset, len(data) - LOG_OVERHEAD, 3)
         payload += data
     return payload
 

@@ -6,9 +6,7 @@ from tests.tidy.sources import functions, shown, source_files
 
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
-LONG_FILES: frozenset[str] = frozenset(
-    {"src/odradek/log/log_appender.py", "src/odradek/log/segment.py"}
-)
+LONG_FILES: frozenset[str] = frozenset({"src/odradek/log/segment.py"})
 """Files over the limit: one class each, which alone writes its fields. The list only shrinks."""
 LONG_FUNCTIONS: frozenset[str] = frozenset()
 """Functions over the limit, as `path:name`; the list only shrinks."""

@@ -20,8 +20,8 @@ from typing import Final, Protocol
 from odradek.broker.replication.leading import ANY_BYTES, LeaderContext, Leading
 from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.group_commit import Flushed
-from odradek.log.log_appender import AppendInfo
 from odradek.log.partition_log import PartitionLog
+from odradek.log.results import AppendInfo
 from odradek.log.validation import Accepted, Effort
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import is_internal

@@ -61,7 +61,7 @@ from odradek.handlers.produce import (
     records_of,
 )
 from odradek.log.errors import LongValidation
-from odradek.log.log_appender import AppendInfo
+from odradek.log.results import AppendInfo
 from odradek.log.validation import Effort
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer

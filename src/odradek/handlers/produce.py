@@ -21,8 +21,8 @@ from odradek.env.executor import Pool, call
 from odradek.env.file_range import FileRange
 from odradek.handlers.leader_hints import leader_hint
 from odradek.log.errors import LongValidation, RecordsRefused
-from odradek.log.log_appender import AppendInfo
 from odradek.log.origin import AppendOrigin
+from odradek.log.results import AppendInfo
 from odradek.log.validation import Accepted, Effort, validate
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer

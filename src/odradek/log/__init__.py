@@ -43,9 +43,9 @@ Call all methods on the event loop's thread. There are three exceptions: `FlushW
 executor.
 
 A log consists of parts, which `partition_log` lists. No other code writes the fields of a part. The
-modules describe how the parts work: `log_appender` (appends, rolls, truncations), `reading`,
-`segment`, `index`, `producer_state`, `flush_state`, `loader` and `recovery`, `retention`,
-`periodic_tasks`.
+modules describe how the parts work: `log_end` (appends, rolls, truncations), `log_appender`,
+`given_appender`, `reading`, `segment`, `index`, `producer_state`, `flush_state`, `loader` and
+`recovery`, `retention`, `periodic_tasks`.
 """
 
 from odradek.log.directory import LogDirectory
@@ -63,7 +63,7 @@ from odradek.log.flush_state import FlushWork
 from odradek.log.log_manager import LogManager
 from odradek.log.origin import AppendOrigin
 from odradek.log.partition_log import PartitionLog
-from odradek.log.results import FetchData, ProducerDescription, TimestampOffset
+from odradek.log.results import AppendInfo, FetchData, ProducerDescription, TimestampOffset
 from odradek.log.startup import open_log
 from odradek.log.storage import Storage
 

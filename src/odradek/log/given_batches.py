@@ -1,7 +1,7 @@
 """Reads the batches of a payload that have their offsets already.
 
 A follower gets such payloads from the leader, and the leader of the metadata log builds them itself.
-`LogAppender` appends the batches that `given_batches` yields.
+`GivenAppender` appends the batches that `given_batches` yields.
 """
 
 from __future__ import annotations

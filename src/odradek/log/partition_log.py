@@ -9,7 +9,8 @@ A log consists of these parts. The fields of a part are written only by the part
 - `producers` (`ProducerStateManager`): sequence numbers and transactions.
 - `leader_epochs` (`LeaderEpochs`): where each epoch begins.
 - `cleaning` (`CleaningState`): how far the log is compacted.
-- `appender` (`LogAppender`): the log end offset, appends, rolls and truncations.
+- `end` (`LogEnd`): the log end offset, and what changes it: appends, rolls and truncations.
+- `appender` (`LogAppender`), `given_appender` (`GivenAppender`): checks of what is appended.
 - `partition_directory` (`PartitionDirectory`): paths, and failures of the disk.
 
 `PartitionLog` itself keeps the high watermark and the settings. All methods are called on the event
@@ -36,11 +37,14 @@ from odradek.log.cleaning_state import CleaningState
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import DamagedFile, DiskFull, LogDirectoryOffline, OffsetOutOfRange
 from odradek.log.flush_state import FlushState, FlushWork, Truncated
+from odradek.log.given_appender import GivenAppender
 from odradek.log.loader import LoadedLog
-from odradek.log.log_appender import AppendInfo, LogAppender
+from odradek.log.log_appender import LogAppender
+from odradek.log.log_end import LogEnd
 from odradek.log.origin import AppendOrigin
 from odradek.log.partition_directory import PartitionDirectory
 from odradek.log.results import (
+    AppendInfo,
     FetchData,
     ProducerDescription,
     TimestampOffset,
@@ -67,7 +71,9 @@ class PartitionLog:
         "appender",
         "cleaning",
         "config",
+        "end",
         "flush_state",
+        "given_appender",
         "is_flushed_before_ack",
         "leader_epochs",
         "partition_directory",
@@ -100,19 +106,18 @@ class PartitionLog:
         )
         self.cleaning = CleaningState()
         self._high_watermark = loaded.segments.log_start_offset
+        self.end = LogEnd(directory, loaded, self.flush_state, config)
+        self.given_appender = GivenAppender(
+            self.end, loaded.producers, loaded.leader_epochs, directory.topic_partition
+        )
         self.appender = LogAppender(
-            directory,
-            loaded.segments,
-            self.flush_state,
-            loaded.producers,
-            loaded.leader_epochs,
-            config,
-            loaded.log_end_offset,
+            self.end, self.given_appender, directory, loaded, self.flush_state, config
         )
         self._set_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
         """Apply new settings."""
+        self.end.update_config(config)
         self.appender.update_config(config)
         self._set_config(config)
 
@@ -149,8 +154,8 @@ class PartitionLog:
         )
 
     def append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendInfo | None:
-        """See `LogAppender.append_as_follower`."""
-        return self.appender.append_as_follower(records, leader_epoch)
+        """See `GivenAppender.append_as_follower`."""
+        return self.given_appender.append_as_follower(records, leader_epoch)
 
     def start_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool
@@ -197,7 +202,7 @@ class PartitionLog:
             if position is None:
                 return self._search(offset, max_bytes, limit, whole_first, with_aborted, files)
         length = segment.size - position
-        if limit != self.appender.log_end_offset:
+        if limit != self.end.log_end_offset:
             end = segment.position_of(limit)
             length = -1 if end is None else end - position
         file = segment.file
@@ -219,7 +224,7 @@ class PartitionLog:
         files: FileSystem | None,
     ) -> FetchData | None:
         self.partition_directory.check_online()
-        end_offset = self.appender.log_end_offset
+        end_offset = self.end.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:
             raise OffsetOutOfRange(
                 f"{self.topic_partition} holds the offsets {self.log_start_offset} to "
@@ -295,7 +300,7 @@ class PartitionLog:
     @property
     def log_end_offset(self) -> int:
         """The offset that the next record gets."""
-        return self.appender.log_end_offset
+        return self.end.log_end_offset
 
     @property
     def high_watermark(self) -> int:
@@ -307,8 +312,8 @@ class PartitionLog:
 
     @high_watermark.setter
     def high_watermark(self, offset: int) -> None:
-        if offset > self.appender.log_end_offset:
-            offset = self.appender.log_end_offset
+        if offset > self.end.log_end_offset:
+            offset = self.end.log_end_offset
         if offset < self.log_start_offset:
             offset = self.log_start_offset
         self._high_watermark = offset
@@ -317,8 +322,8 @@ class PartitionLog:
 
     def advance_high_watermark(self, offset: int) -> bool:
         """Raise the high watermark, at most to the log end offset. Return whether it changed."""
-        if offset > self.appender.log_end_offset:
-            offset = self.appender.log_end_offset
+        if offset > self.end.log_end_offset:
+            offset = self.end.log_end_offset
         if offset <= self._high_watermark:
             return False
         self._high_watermark = offset
@@ -422,7 +427,7 @@ class PartitionLog:
             return 0
         if segments[-1] is self.segments.active:
             try:
-                self.appender.roll(self.log_end_offset)
+                self.end.roll(self.log_end_offset)
             except DiskFull:
                 segments.pop()  # deleted in the next round, after other deletions freed space
         if not segments:
@@ -481,7 +486,7 @@ class PartitionLog:
                 self._high_watermark,
             )
         self.flush_state.finish_truncation()
-        self.appender.truncate_to(offset, truncated)
+        self.end.truncate_to(offset, self.appender.no_fast_path_until(truncated))
         self.cleaning.truncated_to(offset)
         self.high_watermark = min(self._high_watermark, offset)
         return True
@@ -503,7 +508,9 @@ class PartitionLog:
         )
         self.flush_state.finish_truncation()
         start = offset if log_start_offset is None else log_start_offset
-        self.appender.truncate_fully_and_start_at(offset, start, truncated)
+        self.end.truncate_fully_and_start_at(
+            offset, start, self.appender.no_fast_path_until(truncated)
+        )
         self.cleaning.truncated_to(offset)
         self._high_watermark = offset
 
@@ -514,7 +521,7 @@ class PartitionLog:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
         if self.segments.active.size:
-            self.appender.roll(self.log_end_offset)
+            self.end.roll(self.log_end_offset)
 
     # -- disk -----------------------------------------------------------------------------------
 

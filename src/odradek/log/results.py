@@ -21,6 +21,36 @@ new_fetch_data: Callable[[type[FetchData], tuple[FileRange, tuple[()]]], FetchDa
 new_fetch_data = tuple.__new__
 
 
+class AppendInfo:
+    """The offsets of the appended records. For a duplicate, the offsets of its first append."""
+
+    __slots__ = (
+        "base_offset",
+        "is_duplicate",
+        "last_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        last_offset: int,
+        log_start_offset: int,
+        log_append_time_ms: int = -1,
+        is_duplicate: bool = False,
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.log_start_offset = log_start_offset
+        self.log_append_time_ms = log_append_time_ms
+        """-1 if the records keep the timestamps of the producer (CreateTime)."""
+        self.is_duplicate = is_duplicate
+
+    def __repr__(self) -> str:
+        return f"AppendInfo({self.base_offset}..{self.last_offset})"
+
+
 class TimestampOffset(NamedTuple):
     """A result for ListOffsets. Unknown fields are -1."""
 

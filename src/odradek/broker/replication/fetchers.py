@@ -6,7 +6,7 @@ processed for at most `TURN_SECONDS` in one iteration of the event loop. What is
 of the receive buffer and processed in the next iterations. The next request is sent after that.
 
 Each partition's records in a response are appended in one write where the log allows it
-(`LogAppender.append_as_follower`). A truncation is written and flushed in a thread. The partition
+(`GivenAppender.append_as_follower`). A truncation is written and flushed in a thread. The partition
 is not fetched until the truncation is complete. If a topic has `flush.messages=1`, each fetch of
 the partition waits until all records in its log are flushed, because the fetch offset tells the
 leader which records this broker has stored. The next request to the leader waits, too, as in Kafka,
