@@ -16,7 +16,6 @@ from odradek.cli.options import (
     BOOTSTRAP_VARIABLE,
     client_security,
     client_settings,
-    cluster_options,
     command_config_option,
     json_lines_option,
     json_option,
@@ -120,7 +119,8 @@ def _read_conf(
     "--bootstrap-server",
     "-b",
     metavar="HOST:PORT,…",
-    help=f"A running broker.  [default: ${BOOTSTRAP_VARIABLE}, or a broker is started]",
+    help=f"A running broker.  [default: ${BOOTSTRAP_VARIABLE}, or bootstrap.servers in the file of "
+    "--command-config; otherwise a broker is started]",
 )
 @json_lines_option
 @command_config_option
@@ -205,13 +205,13 @@ def _check_installed() -> None:
 
 @pipeline.command()
 @json_option
-@cluster_options
+@command_config_option
 def status(as_json: bool) -> None:
     """Show the pipelines of this user on this machine, with their queries.
 
     The lag is that of the consumer groups to which a query commits its progress: the number of
-    records from the committed offsets to the ends of the partitions. Pipelines that failed or were
-    killed are shown until the same command runs again.
+    records from the committed offsets to the ends of the partitions. The brokers of each pipeline are
+    asked for it. Pipelines that failed or were killed are shown until the same command runs again.
 
     \b
     Example:

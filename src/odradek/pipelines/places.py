@@ -59,8 +59,9 @@ class Places:
         return Cluster(self.servers, security=parse_security(self.client_settings))
 
     def create(self, *topics: str, partitions: int = 2, **settings: str) -> None:
-        """Create topics. Nothing is deleted by age, because the data is older than the topics.
+        """Create topics with the broker's default replication factor.
 
+        Nothing is deleted by age, because the data is older than the topics.
         If the pipeline is continued, the topics may exist.
 
         Raises:
@@ -68,7 +69,7 @@ class Places:
         """
         configs = {"retention.ms": "-1"} | {k.replace("_", "."): v for k, v in settings.items()}
         with self.connect() as cluster:
-            new = [NewTopic(name, partitions, 1, configs) for name in topics]
+            new = [NewTopic(name, partitions, configs=configs) for name in topics]
             for made in create_topics(cluster, new).values():
                 if isinstance(made, Exception) and not (self.is_continued and exists_already(made)):
                     raise made

@@ -10,9 +10,10 @@ Spark calls `source`, `readers` and `writers`. A read uses these modules, in thi
 `typed` decodes and encodes keys and values with `json_decoding`, `json_encoding` and `values`
 (Avro, schema registries), and `dead_letters` writes records that cannot be decoded to another
 topic. A write uses `options`, `write_schema`, `partitioning`, `topic_writer`, `encoding` and
-`producing`. Exactly-once writes also use `transactional`, `markers`, `distribution` and `exchange`.
-`offsets` parses and formats offsets. `java`, `class_archive`, `spark_home` and `launch` start
-Spark. `query_metrics` exports the progress of queries (`query_progress`) to Prometheus.
+`producing`. Exactly-once writes also use `transactional`, `markers`, `distribution`, and `sharing` (on
+one machine) or `exchange` (on a cluster). `segment_reading` reads segment files, with `segments` and
+`replicas`. `offsets` parses and formats offsets. `java`, `class_archive`, `spark_home` and `launch`
+start Spark. `query_metrics` exports the progress of queries (`query_progress`) to Prometheus.
 """
 
 from __future__ import annotations
