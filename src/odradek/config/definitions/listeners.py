@@ -63,7 +63,7 @@ delete.records.purgatory.purge.interval.requests  int  = 1  medium
 share.fetch.purgatory.purge.interval.requests  int  = 1000  medium
     Number of completed share fetches in the purgatory before it is purged.
 
-[accepted: all listeners start together, after the logs are loaded]
+[accepted: listeners of controllers open before the node joins the quorum, others when it is ready]
 early.start.listeners  list  distinct  high
     Listeners that open before the node is fully started.
 
@@ -73,9 +73,11 @@ max.connection.creation.rate  int  = 2147483647  >=0  medium  cluster-wide
 unstable.api.versions.enable  boolean  = false  high  internal
     Also serve API versions that may still change, such as version 6 of InitProducerId.
 
-[accepted: this node opens no connection to others yet]
+[honoured]
 inter.broker.listener.name  string  medium
     The listener that brokers use among themselves.
+
+[accepted: connections to other nodes have the timeouts of the requests that are sent on them]
 socket.connection.setup.timeout.ms  long  = 10000  medium
     Timeout of the first attempt to connect to another node.
 socket.connection.setup.timeout.max.ms  long  = 30000  medium

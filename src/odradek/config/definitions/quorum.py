@@ -44,12 +44,8 @@ controller.quorum.fetch.snapshot.max.bytes  int  = 1048576  >=1  low
 [honoured]
 controller.quorum.auto.join.enable  boolean  = false  low
     Whether a controller that is not a voter becomes a voter automatically.
-
-[accepted: a quorum with one voter writes no no-op records]
 metadata.max.idle.interval.ms  int  = 500  >=0  low
-    How often an idle controller writes a no-op record. 0 means never.
-
-[honoured]
+    How often an idle controller writes a no-op record, in a quorum of several voters. 0 means never.
 controlled.shutdown.enable  boolean  = true  medium
     Move leadership away before a broker stops.
 initial.broker.registration.timeout.ms  int  = 60000  medium
