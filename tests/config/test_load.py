@@ -101,6 +101,16 @@ def test_no_warning_for_defaults_and_for_what_is_harmless(name: str, value: str)
     assert load({}, {name: value}).warnings == ()
 
 
+def test_a_warning_for_a_listener_with_the_name_of_another_protocol() -> None:
+    settings = {
+        "listeners": "SASL_SSL://:1,CONTROLLER://:2",
+        "listener.security.protocol.map": "SASL_SSL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "SASL_SSL",
+    }
+    (warning,) = load(settings, {}).warnings
+    assert warning.startswith("the listener SASL_SSL uses the protocol PLAINTEXT")
+
+
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
@@ -110,7 +120,13 @@ def test_no_warning_for_defaults_and_for_what_is_harmless(name: str, value: str)
         ({"create.topic.policy.class.name": "A"}, "the rules of the class"),
         ({"node.id": "1", "broker.id": "2"}, "node.id and broker.id differ"),
         ({"listeners": "nonsense"}, "expected NAME://host:port"),
-        ({"listeners": "A://:1"}, "add A:PLAINTEXT to listener.security.protocol.map"),
+        ({"listeners": "A://:1"}, "add A:PROTOCOL to listener.security.protocol.map (one of PLAIN"),
+        (
+            {"listeners": "SSL://:1", "listener.security.protocol.map": "CONTROLLER:PLAINTEXT"},
+            "add SSL:SSL to listener.security.protocol.map",
+        ),
+        ({"principal.builder.class": "A"}, "ACLs would apply to other names"),
+        ({"ssl.engine.factory.class": "A"}, "the checks of the class would not be made"),
         ({"listeners": "PLAINTEXT://:99999"}, "the port must be"),
         ({"listeners": "SSL://:1", "security.inter.broker.protocol": "SSL"}, "needs a key: set"),
         ({"listeners": "SSL://:1", "inter.broker.listener.name": "SSL"}, "needs a key: set"),

@@ -87,8 +87,11 @@ def test_tokens_without_signatures_only_if_this_is_asked_for():
                 "https://",
                 "file:",
                 "http://x:y/",
-                "https://me:pw@x/",
             )
+        ),
+        (
+            {"sasl.oauthbearer.jwks.endpoint.url": "https://me:pw@x/"},
+            "Invalid value https://x/ for .* must have no user and no password",
         ),
         ({"sasl.oauthbearer.jwks.endpoint.refresh.ms": "0"}, "must be at least 1"),
         ({"sasl.oauthbearer.clock.skew.seconds": "-1"}, "must be at least 0"),

@@ -7,6 +7,8 @@ import time
 import pytest
 from compat.lab.wire_client import WireClient
 
+from odradek.client.admin.quotas import alter_quotas
+from odradek.client.cluster import Cluster
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
 from odradek.wire.generated.api_versions_response import ApiVersionsResponse
@@ -61,6 +63,27 @@ def principals(broker):
 
 def principal(broker, client):
     return principals(broker)[client.socket.getsockname()[1]]
+
+
+def test_requests_before_the_login_count_in_no_quota(client, broker):
+    """Everybody could send them with any client id, and each client id would take memory."""
+    named = (("client-id", "compat"),)
+    with Cluster(broker.bootstrap_servers) as cluster:
+        alter_quotas(cluster, named, {"request_percentage": 0.001})
+        try:
+            assert client.versions().throttle_time_ms == 0
+            (peer,) = (
+                each.peer
+                for each in list(broker.node.server.connections)
+                if each.peer.port == client.socket.getsockname()[1]
+            )
+            assert peer.meters is None
+            client.handshake()
+            client.authenticate()
+            assert client.describe().throttle_time_ms > 0
+            assert peer.meters is not None
+        finally:
+            alter_quotas(cluster, named, {"request_percentage": None})
 
 
 def test_versions_handshake_token_and_requests(client, broker, ports):

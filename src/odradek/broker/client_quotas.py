@@ -12,9 +12,10 @@ For this time it should send nothing, and its connection processes nothing (KIP-
 - ShareFetch counts the bytes of the response, too. But the response is sent, and throttled for the
   excess: its records are acquired, and an empty response would leave them locked. (Apache Kafka
   sends an empty response nevertheless.)
-- All requests count the time that the event loop spends on them, as a percentage of all time. Not
-  counted are fetches of other brokers, WriteTxnMarkers, requests without a response, the work of
-  the controller and of other threads, and the time in which a request waits.
+- All requests count the time that the event loop spends on them, and that of the validation of large
+  batches on other threads, as a percentage of all time. Not counted are fetches of other brokers,
+  WriteTxnMarkers, requests without a response, the work of the controller, the time in which a
+  request waits, and requests of clients that have not logged in (SASL).
 - The controller counts the partitions that are created and deleted (`mutation_quota`), and puts the
   throttle time into its response. The broker to which the client is connected throttles it.
 """
@@ -140,6 +141,8 @@ class QuotaManagers:
         `told_ms` is the throttle time in the response, from the controller or from `fetched`.
         `silent` says that there is no response.
         """
+        if peer.awaits_login:
+            return told_ms
         meters = self.meters(peer)
         produce, request = meters.produce, meters.request
         if produce is None and request is None:

@@ -208,7 +208,8 @@ def _shared_by(user: str, client_id: str | None) -> str:
 def set_command(pairs: tuple[str, ...], validate_only: bool, **options: Any) -> None:
     """Set quotas of an entity. Byte rates may have a unit: kB, MB, GB, KiB, MiB or GiB.
 
-    A rate counts for each broker, not for the cluster.
+    A rate counts for each broker, not for the cluster; only controller_mutation_rate counts for the
+    cluster.
 
     \b
     Examples:

@@ -109,7 +109,8 @@ def add(name: str, mechanism: str, iterations: int, generate: bool) -> None:
     """Add a user, or change the password of a user.
 
     The command asks for the password on a terminal. Otherwise it reads one line of the input. The
-    password itself is not sent to the broker.
+    password itself is not sent to the broker, but what is sent is enough to log in. So use a
+    listener with TLS.
 
     \b
     Examples:

@@ -87,11 +87,12 @@ def parse_listeners(
         if not -1 <= port <= 65535:
             raise ConfigurationError.of(setting, entry, "the port must be from 0 to 65535")
         if name not in protocols:
+            protocol = name if name in SECURITY_PROTOCOLS else "PROTOCOL"
             raise ConfigurationError.of(
                 setting,
                 entry,
-                f"no security protocol is defined for {name}; "
-                f"add {name}:PLAINTEXT to listener.security.protocol.map",
+                f"no security protocol is defined for {name}; add {name}:{protocol} to "
+                f"listener.security.protocol.map (one of {', '.join(SECURITY_PROTOCOLS)})",
             )
         listeners.append(Listener(name, found[2], port, protocols[name]))
     if len({each.name for each in listeners}) != len(listeners):

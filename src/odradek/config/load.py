@@ -13,6 +13,7 @@ from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.consistency import problems
 from odradek.config.definition import Setting, Status
 from odradek.config.layers import BrokerLayers
+from odradek.config.listeners import SECURITY_PROTOCOLS
 from odradek.config.oauth import CALLBACK_HANDLER
 from odradek.config.oauth_login import LOGIN_HANDLER
 from odradek.config.properties import parse_properties
@@ -115,7 +116,18 @@ def load(
     wrong = problems(config)
     if wrong:
         raise ConfigurationError("\n".join(wrong))
+    warnings += _misleading_names(config)
     return Loaded(config, tuple(warnings))
+
+
+def _misleading_names(config: BrokerConfig) -> list[str]:
+    """Return a warning for each listener with the name of another protocol."""
+    return [
+        f"the listener {each.name} uses the protocol {each.security_protocol} "
+        "(listener.security.protocol.map)"
+        for each in config.listeners
+        if each.name in SECURITY_PROTOCOLS and each.name != each.security_protocol
+    ]
 
 
 def _with_friendly_defaults(given: Mapping[str, str], has_file: bool) -> dict[str, str]:

@@ -11,8 +11,8 @@ As in Kafka, each setting may have the prefix `listener.name.<listener>.oauthbea
   set.)
 
 Kafka needs the system property org.apache.kafka.sasl.oauthbearer.allowed.urls, because its clients
-may get their settings from strangers. Here the addresses come only from the configuration file and
-the command line of the node, so that there is no such list.
+may get their settings from strangers. Here the addresses of keys come only from the configuration
+file and the command line of the node, so that there is no such list.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def token_settings(find: Find, listener: str) -> TokenSettings:
     if find_spec("joserfc") is None or find_spec("cryptography") is None:
         raise ConfigurationError(
             f"listener {listener}: OAUTHBEARER needs the packages joserfc and cryptography: "
-            "pip install 'odradek[secure]'"
+            "pip install '.[secure]' in a clone of Odradek"
         )
     return _signed(find, check_url(JWKS_URL, str(url)), trust_of(options))
 
@@ -236,7 +236,10 @@ def check_url(setting: str, url: str) -> str:
     except ValueError:
         is_complete = False
     else:
-        is_complete = is_complete and parts.scheme in SCHEMES and parts.username is None
+        if parts.username is not None or parts.password is not None:
+            hidden = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+            raise ConfigurationError.of(setting, hidden, "must have no user and no password")
+        is_complete = is_complete and parts.scheme in SCHEMES
     if not is_complete:
         raise ConfigurationError.of(setting, url, f"must be a URL with {', '.join(SCHEMES)}")
     return url

@@ -184,6 +184,8 @@ class SaslGate:
             return
         if key == API_VERSIONS_KEY:
             machine.request_versions()
+            if not self._is_known:
+                connection.peer.await_login()
             self._server.dispatch(connection, frame)
             if _is_versions_answered(connection, version):
                 machine.versions_answered()

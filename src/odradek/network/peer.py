@@ -42,6 +42,7 @@ class Peer:
     __slots__ = (
         "_closed_callbacks",
         "_connection",
+        "awaits_login",
         "client_id",
         "client_id_on_wire",
         "host",
@@ -96,6 +97,9 @@ class Peer:
         """The measurements of the client; None while they are not known."""
         self.is_follower = False
         """Whether the last Fetch was another broker's. Only known while there are quotas."""
+        self.awaits_login = False
+        """Whether the client may only send ApiVersions and authenticate (SASL). Such requests count in
+        no quota: everybody could send them, with any client id."""
         self._connection = connection
         self._closed_callbacks: list[Callable[[Peer], None]] | None = None
 
@@ -124,6 +128,10 @@ class Peer:
         self.software_name = name
         self.software_version = version
 
+    def await_login(self) -> None:
+        """Note that the client has to authenticate (`authenticate`)."""
+        self.awaits_login = True
+
     def authenticate(self, principal: str, *, is_by_token: bool = False) -> None:
         """Set the principal, because the client has proven that it is this principal.
 
@@ -131,6 +139,7 @@ class Peer:
         """
         self.principal = principal
         self.is_token_authenticated = is_by_token
+        self.awaits_login = False
         self.meters = None
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ queued.max.requests  int  = 500  >=1  high
 background.threads  int  = 10  >=1  high  cluster-wide
     Threads for background tasks.
 
-[accepted: each connection has its own limit for waiting requests]
+[unsupported: each connection has its own limit, but all together have none; limit socket.request.max.bytes and max.connections.per.ip]
 queued.max.request.bytes  long  = -1  medium
     Total size of requests that may wait. Then no more requests are read. -1 means no limit.
 

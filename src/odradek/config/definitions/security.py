@@ -52,14 +52,16 @@ ssl.trustmanager.algorithm  string  = PKIX  medium  per-broker
     Java algorithm of the trust manager.
 ssl.secure.random.implementation  string  low  per-broker
     Java source of randomness for TLS.
-ssl.engine.factory.class  class  low  per-broker
-    Java class that creates TLS engines.
 ssl.allow.dn.changes  boolean  = false  low
     Whether a renewed certificate may have another distinguished name.
 ssl.allow.san.changes  boolean  = false  low
     Whether a renewed certificate may have fewer alternative names.
 security.providers  string  low
     Java security providers to load.
+
+[refused: the checks of the class would not be made; remove the setting]
+ssl.engine.factory.class  class  low  per-broker
+    Java class that creates TLS engines.
 
 [honoured]
 connections.max.reauth.ms  long  = 0  medium
@@ -75,7 +77,7 @@ sasl.mechanism.controller.protocol  string  = GSSAPI  high
 sasl.mechanism.inter.broker.protocol  string  = GSSAPI  medium  per-broker
     SASL mechanism of this node's connections to brokers: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI.
 
-[unsupported: the principal is User:NAME with the name of the authenticated user, or User:ANONYMOUS]
+[refused: the class would not be used, so ACLs would apply to other names: the principal is User:NAME with the name of the authenticated user; remove the setting]
 principal.builder.class  class  = org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder  medium  per-broker
     Java class that creates the principal of a connection.
 

@@ -88,7 +88,7 @@ def _format(typed: Typed) -> Format:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"{typed.option('Format')}={typed.format} needs the package {error.name}: "
-            "pip install 'odradek[spark]'"
+            "pip install '.[spark]' in a clone of Odradek"
         ) from None
     return ProtobufFormat()
 
