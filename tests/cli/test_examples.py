@@ -22,7 +22,7 @@ NOT_HERE = (
     "--command-config", "$PWD",
     "--follow", "transaction abort", " log ", "cluster start",
     "simulate", "cluster add-broker", "cluster drain", "cluster remove",
-    "queue work",
+    "queue work", "doctor --config",
 )  # fmt: skip
 TOPICS = ("flights", "orders", "users", "greetings", "a", "b")
 RECORDS = 1300

@@ -43,6 +43,10 @@ COMMANDS = {
     ),
     "config": ("odradek.cli.config:config", "Show and change settings of topics, brokers, groups."),
     "cluster": ("odradek.cli.cluster:cluster", "Run and show clusters, add and remove brokers."),
+    "doctor": (
+        "odradek.cli.doctor:doctor",
+        "Explain why clients cannot reach a node or a cluster.",
+    ),
     "quota": ("odradek.cli.quota:quota", "Show and change the quotas of clients."),
     "log": ("odradek.cli.log:log", "Show, check and repair the files of a data directory."),
     "simulate": (

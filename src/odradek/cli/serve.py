@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.arguments import parse_pairs
+from odradek.cli.listener_health import is_loopback
 from odradek.cli.node_options import load_node, node_options, read_settings
 from odradek.cli.output import note, styled, warn
 from odradek.config.listeners import with_address
@@ -173,7 +174,7 @@ def _open_listeners(config: BrokerConfig) -> Iterator[str]:
     names = [
         each.name
         for each in config.listeners
-        if not _is_loopback(each.host)
+        if not is_loopback(each.host)
         and each.name not in config.sasl_by_listener
         and (
             each.name not in config.tls_by_listener
@@ -185,10 +186,6 @@ def _open_listeners(config: BrokerConfig) -> Iterator[str]:
             f"everyone who can reach this machine may use the node: no authentication on "
             f"{', '.join(names)}. Listen on localhost only (--host localhost), or see: odradek secure"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def _greet(client_settings: Path, node: Node) -> None:

@@ -1,0 +1,125 @@
+"""Finds what is wrong with the listeners of a node, and what to do. Without IO: facts are arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from odradek.cli.cluster_health import Problem, Severity
+
+EXPIRY_DAYS_MIN = 30
+"""A certificate that expires earlier is worth a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerFacts:
+    """A listener, and what this machine says about it."""
+
+    name: str
+    host: str
+    """The address to listen on. An empty host means all addresses of the machine."""
+    port: int
+    protocol: str
+    advertised_host: str = ""
+    """The host that clients and other nodes are told. Empty: the address that the client dialled."""
+    advertised_port: int = 0
+    is_controller: bool = False
+    is_authenticated: bool = False
+    """Whether clients must prove who they are."""
+    bind_problem: str | None = None
+    """Why the node could not listen there now."""
+    host_problem: str | None = None
+    """Why the advertised host cannot be looked up on this machine."""
+    key_problem: str | None = None
+    """Why the files of keys and certificates cannot be used."""
+    name_problem: str | None = None
+    """Why a client that connects to the advertised host would not accept the certificate."""
+    days_left: int | None = None
+    """How long the certificate is valid."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to this address."""
+    return host == "localhost" or host.startswith("127.") or host == "::1"
+
+
+def diagnose(listeners: Sequence[ListenerFacts]) -> list[Problem]:
+    """Return the problems of all listeners, the worst first."""
+    found = [problem for each in listeners for problem in _problems(each)]
+    return sorted(found, key=lambda problem: -problem.severity)
+
+
+def _problems(facts: ListenerFacts) -> Iterator[Problem]:
+    name, where = facts.name, f"{facts.host or '*'}:{facts.port}"
+    told = f"{facts.advertised_host}:{facts.advertised_port}"
+    if facts.bind_problem is not None:
+        yield Problem(
+            Severity.BROKEN,
+            f"{name} cannot listen on {where}: {facts.bind_problem}",
+            "If the node runs already, this is expected. Otherwise stop the other program, or choose "
+            "another port or an address of this machine in `listeners`.",
+        )
+    if facts.key_problem is not None:
+        yield Problem(
+            Severity.BROKEN,
+            f"the key and certificates of {name} cannot be used: {facts.key_problem}",
+            f"Correct listener.name.{name.lower()}.ssl.keystore.location (or .password, or .type).",
+        )
+    if facts.host_problem is not None:
+        yield Problem(
+            Severity.BROKEN,
+            f"clients of {name} are told to connect to {told}, but this name is unknown here: "
+            f"{facts.host_problem}",
+            "Correct `advertised.listeners`, or make the name known (DNS, /etc/hosts) on all machines.",
+        )
+    if facts.name_problem is not None:
+        yield Problem(
+            Severity.BROKEN,
+            f"clients of {name} are told to connect to {told}, but they will not accept the "
+            f"certificate: {facts.name_problem}",
+            "Make a certificate with this name (odradek secure node --host), or correct "
+            "`advertised.listeners`.",
+        )
+    if facts.days_left is not None and facts.days_left < EXPIRY_DAYS_MIN:
+        yield Problem(
+            Severity.BROKEN if facts.days_left < 0 else Severity.NOTE,
+            f"the certificate of {name} "
+            + ("has expired" if facts.days_left < 0 else f"expires in {facts.days_left} days"),
+            "Make a new one, for example with odradek secure node.",
+        )
+    yield from _reach(facts, told)
+
+
+def _reach(facts: ListenerFacts, told: str) -> Iterator[Problem]:
+    """Yield what clients on other machines meet."""
+    if is_loopback(facts.host):
+        return
+    name = facts.name
+    if facts.advertised_host and is_loopback(facts.advertised_host):
+        yield Problem(
+            Severity.BROKEN,
+            f"{name} accepts clients from other machines, but tells them to connect to {told}, which "
+            "is their own machine",
+            "Remove the entry from `advertised.listeners`: then a client is told the address that it "
+            "has dialled. Or name an address that clients can reach, or listen on localhost only.",
+        )
+    elif facts.advertised_host and facts.advertised_port != facts.port:
+        yield Problem(
+            Severity.NOTE,
+            f"{name} listens on port {facts.port}, but tells clients to connect to {told}",
+            "This needs something that forwards this port, such as a proxy or a container's port "
+            "mapping. Otherwise correct `advertised.listeners`.",
+        )
+    if facts.protocol == "SASL_PLAINTEXT":
+        yield Problem(
+            Severity.DEGRADED,
+            f"{name} uses SASL without TLS: passwords of PLAIN, and all records, can be read on the "
+            "network",
+            "Use the protocol SASL_SSL.",
+        )
+    elif not facts.is_authenticated:
+        yield Problem(
+            Severity.DEGRADED,
+            f"everyone who can reach this machine may use {name}: it has no authentication",
+            "Listen on localhost only (--host localhost), or see: odradek secure --help",
+        )
