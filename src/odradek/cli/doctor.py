@@ -69,8 +69,8 @@ def doctor(file: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
 
     \b
     Examples:
-      odradek doctor                              # can I reach all brokers from here?
-      odradek doctor --config server.properties   # on the machine of the node
+      odradek doctor                             # can I reach all brokers?
+      odradek doctor --config server.properties  # on the machine of the node
     """
     if file is None and not overrides:
         rows, problems = _check_cluster()
