@@ -6,6 +6,7 @@ import argparse
 import sys
 
 import pytest
+from tests.checkout import needs_checkout
 
 from odradek.pipelines import catalogue
 from odradek.pipelines.catalogue import NoSuchPipelineError, NotAPipelineError, load, parse
@@ -83,8 +84,8 @@ def test_the_advice_has_all_extras_of_the_examples(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("stage", "Did you mean stages?"),
-        ("xyz", "there are activity, commitlog"),
+        pytest.param("stage", "Did you mean stages?", marks=needs_checkout),
+        pytest.param("xyz", "there are activity, commitlog", marks=needs_checkout),
         ("no/such.py", "there is no file"),
         ("no_such_package.words", "give a file"),
         ("not a name", "give a file"),

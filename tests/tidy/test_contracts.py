@@ -11,7 +11,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.checkout import needs_checkout
 from tests.tidy.sources import PACKAGE, ROOT
+
+pytestmark = needs_checkout
 
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.checkout import needs_checkout
 from tests.tidy.sources import PACKAGE, ROOT
 
 from odradek.handlers import error_answers
@@ -49,6 +50,7 @@ def test_whole_requests_are_refused_in_one_way_only() -> None:
     assert own.isdisjoint(error_answers._SHAPES), "a shape that nobody asks for"
 
 
+@needs_checkout  # compiled modules have no docstrings, which the notes are from
 def test_the_support_matrix_is_current() -> None:
     text = (ROOT / "docs" / "support.md").read_text(encoding="utf-8")
     assert text == document(), "run: python -m odradek.handlers.support_matrix"
