@@ -65,12 +65,16 @@ def principal(broker, client):
     return principals(broker)[client.socket.getsockname()[1]]
 
 
-def test_requests_before_the_login_count_in_no_quota(client, broker):
+def test_requests_before_the_login_count_in_no_quota(client, broker, ports):
     """Everybody could send them with any client id, and each client id would take memory."""
     named = (("client-id", "compat"),)
-    with Cluster(broker.bootstrap_servers) as cluster:
+    with Cluster(broker.bootstrap_servers) as cluster, Client(ports["CLIENT"]) as other:
         alter_quotas(cluster, named, {"request_percentage": 0.001})
         try:
+            other.handshake()
+            other.authenticate()
+            while not other.describe().throttle_time_ms:  # until the broker knows the quota
+                time.sleep(0.01)
             assert client.versions().throttle_time_ms == 0
             (peer,) = (
                 each.peer

@@ -139,7 +139,7 @@ def test_a_registry_that_is_not_named():
 @pytest.mark.parametrize("name", ["avro", "protobuf"])
 def test_a_library_that_is_not_installed(monkeypatch, name):
     monkeypatch.setitem(sys.modules, f"odradek.spark.values.{name}_format", None)
-    with pytest.raises(ValueError, match=rf"valueFormat={name} needs .* 'odradek\[spark\]'"):
+    with pytest.raises(ValueError, match=rf"valueFormat={name} needs .* '\.\[spark\]'"):
         formats.column_type(Typed("value", name, schema="long"))
 
 
