@@ -101,7 +101,7 @@ def test_no_warning_for_defaults_and_for_what_is_harmless(name: str, value: str)
     assert load({}, {name: value}).warnings == ()
 
 
-def test_a_warning_for_a_listener_with_the_name_of_another_protocol() -> None:
+def test_a_warning_for_a_listener_whose_name_promises_too_much() -> None:
     settings = {
         "listeners": "SASL_SSL://:1,CONTROLLER://:2",
         "listener.security.protocol.map": "SASL_SSL:PLAINTEXT,CONTROLLER:PLAINTEXT",

@@ -121,12 +121,15 @@ def load(
 
 
 def _misleading_names(config: BrokerConfig) -> list[str]:
-    """Return a warning for each listener with the name of another protocol."""
+    """Return a warning for each listener whose name promises TLS or SASL that it does not have."""
     return [
         f"the listener {each.name} uses the protocol {each.security_protocol} "
         "(listener.security.protocol.map)"
         for each in config.listeners
-        if each.name in SECURITY_PROTOCOLS and each.name != each.security_protocol
+        if each.name in SECURITY_PROTOCOLS
+        and any(
+            word in each.name and word not in each.security_protocol for word in ("SASL", "SSL")
+        )
     ]
 
 
