@@ -15,7 +15,8 @@ BENCH = "spark"
 CpuTime = dict[str, float]
 """Processor time in seconds by kind of process."""
 JOB_MEMORY_BYTES = 1 << 30
-"""A job needs less new memory than this: up to 300 MB of records in a usual topic, and its processes."""
+"""A job needs less new memory than this: up to 300 MB of records in a topic of the usual size, and its
+processes."""
 ERROR_LINES = 3
 """How many lines of the message of a failure are kept."""
 

@@ -7,9 +7,10 @@ import socket
 import pytest
 from tests.cli.conftest import invoke
 
+from odradek.cli.certificate_check import CertificateFacts
 from odradek.cli.certificates import Authority
-from odradek.cli.cluster_health import Severity
 from odradek.cli.listener_health import ListenerFacts, diagnose
+from odradek.cli.problems import Severity
 from odradek.testing import Broker
 
 
@@ -129,8 +130,12 @@ def test_a_wrong_setting_and_a_warning():
     [
         ({"advertised_host": "proxy", "advertised_port": 7}, Severity.NOTE, "port mapping"),
         ({"protocol": "SASL_PLAINTEXT"}, Severity.DEGRADED, "SASL_SSL"),
-        ({"days_left": -1}, Severity.BROKEN, "Make a new one"),
-        ({"name_problem": "Hostname mismatch"}, Severity.BROKEN, "certificate with this name"),
+        ({"certificate": CertificateFacts(-1)}, Severity.BROKEN, "Make a new one"),
+        (
+            {"certificate": CertificateFacts(90, name_problem="Mismatch")},
+            Severity.BROKEN,
+            "certificate with this name",
+        ),
     ],
 )
 def test_what_to_do(changes, severity, text):

@@ -88,7 +88,9 @@ async def test_a_broker_that_sends_no_heartbeats_is_fenced(tmp_path):
 
 @run
 async def test_a_broker_that_stops_hands_its_leaders_over_and_comes_back(tmp_path):
-    async with cluster(tmp_path, CONTROLLERS | BROKERS) as nodes:
+    # If the machine pauses, no broker may leave the ISR: it could not become the leader then.
+    patient = {"replica_lag_time_max_ms": "60000", "broker_session_timeout_ms": "30000"}
+    async with cluster(tmp_path, CONTROLLERS | BROKERS, **patient) as nodes:
         await nodes.create(11, "a", partitions=4, factor=2)
         await nodes.produce("a", [b"%d" % each for each in range(20)])
         await nodes.stop(11)

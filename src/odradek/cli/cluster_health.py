@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from odradek.cli.output import plural
+from odradek.cli.problems import Problem, Severity
 from odradek.cli.values import duration_text, size_text
 from odradek.client.admin.cluster import ClusterInfo, LogDir, Quorum
 from odradek.client.admin.reassignments import Reassignment
@@ -21,27 +21,6 @@ FREE_SHARE_MIN = 0.1
 """A log directory with less free space is a problem."""
 IMBALANCE_MIN = 1.2
 """A broker with more than this multiple of the average is worth a note."""
-
-
-class Severity(IntEnum):
-    """How bad a problem is."""
-
-    NOTE = 0
-    """Nothing is wrong, but something could be better."""
-    DEGRADED = 1
-    """Everything is served. Another failure may change this."""
-    BROKEN = 2
-    """Clients get errors."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong, what to do, and what is affected."""
-
-    severity: Severity
-    what: str
-    advice: str
-    affected: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

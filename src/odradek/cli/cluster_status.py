@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import click
 
-from odradek.cli.cluster_health import Facts, Problem, Severity, diagnose
+from odradek.cli.cluster_health import Facts, diagnose
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, number, plural, print_json, print_table, styled
+from odradek.cli.problems import Problem, Severity, print_problems, problems_json
 from odradek.cli.values import now_ms, size_text
 from odradek.client.admin.cluster import (
     LogDir,
@@ -24,7 +25,6 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model.config_resource import ResourceType
 
-SHOWN_MAX = 5
 TIMEOUT_MS = 10_000
 """How long to wait for the controllers, if `--timeout` is not given."""
 MIN_IN_SYNC = "min.insync.replicas"
@@ -32,11 +32,6 @@ _VERDICTS = {
     Severity.NOTE: ("The cluster is healthy.", "green"),
     Severity.DEGRADED: ("The cluster serves all requests, but it is degraded.", "yellow"),
     Severity.BROKEN: ("The cluster does not serve all requests.", "red"),
-}
-_MARKS = {
-    Severity.NOTE: ("note", "cyan"),
-    Severity.DEGRADED: ("degraded", "yellow"),
-    Severity.BROKEN: ("broken", "red"),
 }
 
 
@@ -100,14 +95,7 @@ def status(as_json: bool) -> int:
 def _print(facts: Facts, problems: Sequence[Problem], severity: Severity) -> None:
     verdict, colour = _VERDICTS[severity]
     click.echo(styled(verdict, fg=colour, bold=True))
-    for each in problems:
-        mark, colour = _MARKS[each.severity]
-        click.echo(f"\n  {styled(mark, fg=colour, bold=True)}  {each.what}")
-        for text in each.affected[:SHOWN_MAX]:
-            click.echo(f"      {text}")
-        if len(each.affected) > SHOWN_MAX:
-            click.echo(f"      and {len(each.affected) - SHOWN_MAX} more")
-        click.echo(f"    {styled('to do', bold=True)}  {each.advice}")
+    print_problems(problems)
     click.echo(f"\n{_summary(facts)}\n")
     _print_brokers(facts)
 
@@ -163,15 +151,7 @@ def _as_json(facts: Facts, problems: Sequence[Problem], severity: Severity) -> d
     return {
         "cluster_id": facts.info.cluster_id,
         "state": ("healthy", "degraded", "broken")[severity],
-        "problems": [
-            {
-                "severity": each.severity.name.lower(),
-                "what": each.what,
-                "to_do": each.advice,
-                "affected": list(each.affected),
-            }
-            for each in problems
-        ],
+        "problems": problems_json(problems),
         "active_controller": None if isinstance(quorum, ClientError) else quorum.leader_id,
         "controllers": [] if isinstance(quorum, ClientError) else [v.id for v in quorum.voters],
         "brokers": [{"id": each.id, "fenced": each.fenced} for each in facts.info.brokers],

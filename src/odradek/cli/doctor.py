@@ -8,55 +8,31 @@ cluster, at the address that the cluster advertises.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-import ssl
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from odradek.cli.arguments import parse_pairs
-from odradek.cli.cluster_health import Problem, Severity
-from odradek.cli.listener_health import ListenerFacts, diagnose
-from odradek.cli.node_options import read_settings
+from odradek.cli.listener_health import ListenerFacts, diagnose, is_authenticated
+from odradek.cli.node_options import read_settings, settings_options
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, number, print_json, print_table, styled
+from odradek.cli.problems import Problem, Severity, print_problems, problems_json
 
 if TYPE_CHECKING:
     from odradek.config.broker_config import BrokerConfig
     from odradek.config.listeners import Listener
 
-DAY_SECONDS = 86_400
-FLIGHTS_MAX = 10
-"""A handshake needs less messages in each direction."""
 TIMEOUT_MS = 10_000
 """How long to wait for brokers, if `--timeout` is not given."""
-_MARKS = {
-    Severity.NOTE: ("note", "cyan"),
-    Severity.DEGRADED: ("warning", "yellow"),
-    Severity.BROKEN: ("broken", "red"),
-}
 
 
 @click.command()
-@click.option(
-    "--config",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Check the server.properties file of a node on this machine, before the node starts.",
-)
-@click.option(
-    "--override",
-    "overrides",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting that overrides the file; repeatable.",
-)
+@settings_options
 @json_option
 @cluster_options
 def doctor(file: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
@@ -85,14 +61,7 @@ def doctor(file: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
         print_json(
             {
                 "broken": is_broken,
-                "problems": [
-                    {
-                        "severity": _MARKS[each.severity][0],
-                        "what": each.what,
-                        "to_do": each.advice,
-                    }
-                    for each in problems
-                ],
+                "problems": problems_json(problems),
                 "checked": [dict(zip(names, row, strict=True)) for row in rows],
             }
         )
@@ -106,10 +75,7 @@ def _print(
 ) -> None:
     if not problems:
         click.echo(styled("No problem was found.", fg="green", bold=True))
-    for each in problems:
-        mark, colour = _MARKS[each.severity]
-        click.echo(f"{styled(mark, fg=colour, bold=True)}  {each.what}")
-        click.echo(f"  {styled('to do', bold=True)}  {each.advice}")
+    print_problems(problems)
     if rows:
         click.echo()
         print_table(columns, rows)
@@ -175,11 +141,10 @@ def _facts(config: BrokerConfig) -> list[ListenerFacts]:
 def _facts_of(
     config: BrokerConfig, listener: Listener, advertised: Listener | None
 ) -> ListenerFacts:
+    from odradek.cli import certificate_check
+
     tls = config.tls_by_listener.get(listener.name)
     host = "" if advertised is None else advertised.host
-    found: dict[str, Any] = {}
-    if tls is not None:
-        found = _certificate_facts(tls, host)
     return ListenerFacts(
         listener.name,
         listener.host,
@@ -188,11 +153,10 @@ def _facts_of(
         host,
         0 if advertised is None else advertised.port,
         is_controller=advertised is None,
-        is_authenticated=listener.name in config.sasl_by_listener
-        or (tls is not None and tls.client_auth == "required"),
+        is_authenticated=is_authenticated(config, listener.name),
         bind_problem=_bind_problem(listener.host, listener.port),
         host_problem=_host_problem(host),
-        **found,
+        certificate=None if tls is None else certificate_check.check(tls, host),
     )
 
 
@@ -219,68 +183,3 @@ def _host_problem(host: str) -> str | None:
     except OSError as error:
         return error.strerror or str(error)
     return None
-
-
-def _certificate_facts(tls: Any, host: str) -> dict[str, Any]:
-    """Return what a client would say about the certificate of a listener."""
-    from odradek.broker.listener_keys import server_tls
-    from odradek.env.tls_context import make_context
-    from odradek.env.tls_files import TlsError
-
-    try:
-        server = make_context(server_tls(tls))
-        server.verify_mode = ssl.CERT_NONE  # the client of this test has no certificate
-        certificate = _presented(server)
-        trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        trusted.load_verify_locations(cadata=ssl.DER_cert_to_PEM_cert(certificate))
-        trusted.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    except (OSError, TlsError) as error:
-        return {"key_problem": str(error)}
-    trusted.check_hostname = False
-    try:
-        client = _handshake(server, trusted, "localhost")
-    except ssl.SSLCertVerificationError as error:
-        if "expired" in error.verify_message:
-            return {"days_left": -1}
-        return {"key_problem": error.verify_message}
-    ends = ssl.cert_time_to_seconds(str((client.getpeercert() or {})["notAfter"]))
-    found: dict[str, Any] = {"days_left": int((ends - time.time()) // DAY_SECONDS)}
-    if host:
-        trusted.check_hostname = True
-        try:
-            _handshake(server, trusted, host)
-        except ssl.SSLCertVerificationError as error:
-            found["name_problem"] = error.verify_message
-    return found
-
-
-def _presented(server: ssl.SSLContext) -> bytes:
-    """Return the certificate that a listener presents, in DER."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    certificate = _handshake(server, context, "localhost").getpeercert(binary_form=True)
-    assert certificate is not None, "a server has a certificate"
-    return certificate
-
-
-def _handshake(
-    server_context: ssl.SSLContext, client_context: ssl.SSLContext, host: str
-) -> ssl.SSLObject:
-    """Return the client's end of a connection in memory, after its handshake.
-
-    Raises:
-        ssl.SSLError: an end does not accept the other.
-    """
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    server = server_context.wrap_bio(to_server, to_client, server_side=True)
-    client = client_context.wrap_bio(to_client, to_server, server_hostname=host)
-    for _ in range(FLIGHTS_MAX):
-        try:
-            client.do_handshake()
-        except ssl.SSLWantReadError:
-            with contextlib.suppress(ssl.SSLWantReadError):
-                server.do_handshake()
-        else:
-            return client
-    raise ssl.SSLError("the TLS handshake did not end")

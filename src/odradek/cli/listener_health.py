@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from odradek.cli.cluster_health import Problem, Severity
+from odradek.cli.problems import Problem, Severity
+
+if TYPE_CHECKING:
+    from odradek.cli.certificate_check import CertificateFacts
+    from odradek.config.broker_config import BrokerConfig
 
 EXPIRY_DAYS_MIN = 30
 """A certificate that expires earlier is worth a note."""
@@ -30,17 +35,21 @@ class ListenerFacts:
     """Why the node could not listen there now."""
     host_problem: str | None = None
     """Why the advertised host cannot be looked up on this machine."""
-    key_problem: str | None = None
-    """Why the files of keys and certificates cannot be used."""
-    name_problem: str | None = None
-    """Why a client that connects to the advertised host would not accept the certificate."""
-    days_left: int | None = None
-    """How long the certificate is valid."""
+    certificate: CertificateFacts | None = None
+    """None without TLS."""
 
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can connect to this address."""
     return host == "localhost" or host.startswith("127.") or host == "::1"
+
+
+def is_authenticated(config: BrokerConfig, listener: str) -> bool:
+    """Whether clients of a listener must prove who they are."""
+    tls = config.tls_by_listener.get(listener)
+    return listener in config.sasl_by_listener or (
+        tls is not None and tls.client_auth == "required"
+    )
 
 
 def diagnose(listeners: Sequence[ListenerFacts]) -> list[Problem]:
@@ -59,12 +68,6 @@ def _problems(facts: ListenerFacts) -> Iterator[Problem]:
             "If the node runs already, this is expected. Otherwise stop the other program, or choose "
             "another port or an address of this machine in `listeners`.",
         )
-    if facts.key_problem is not None:
-        yield Problem(
-            Severity.BROKEN,
-            f"the key and certificates of {name} cannot be used: {facts.key_problem}",
-            f"Correct listener.name.{name.lower()}.ssl.keystore.location (or .password, or .type).",
-        )
     if facts.host_problem is not None:
         yield Problem(
             Severity.BROKEN,
@@ -72,22 +75,39 @@ def _problems(facts: ListenerFacts) -> Iterator[Problem]:
             f"{facts.host_problem}",
             "Correct `advertised.listeners`, or make the name known (DNS, /etc/hosts) on all machines.",
         )
-    if facts.name_problem is not None:
+    if facts.certificate is not None:
+        yield from _certificate_problems(facts, facts.certificate, told)
+    yield from _reach(facts, told)
+
+
+def _certificate_problems(
+    facts: ListenerFacts, certificate: CertificateFacts, told: str
+) -> Iterator[Problem]:
+    if certificate.key_problem is not None:
         yield Problem(
             Severity.BROKEN,
-            f"clients of {name} are told to connect to {told}, but they will not accept the "
-            f"certificate: {facts.name_problem}",
+            f"the key and certificates of {facts.name} cannot be used: {certificate.key_problem}",
+            f"Correct listener.name.{facts.name.lower()}.ssl.keystore.location (or .password, or .type).",
+        )
+    if certificate.name_problem is not None:
+        yield Problem(
+            Severity.BROKEN,
+            f"clients of {facts.name} are told to connect to {told}, but they will not accept the "
+            f"certificate: {certificate.name_problem}",
             "Make a certificate with this name (odradek secure node --host), or correct "
             "`advertised.listeners`.",
         )
-    if facts.days_left is not None and facts.days_left < EXPIRY_DAYS_MIN:
+    if certificate.days_left is not None and certificate.days_left < EXPIRY_DAYS_MIN:
         yield Problem(
-            Severity.BROKEN if facts.days_left < 0 else Severity.NOTE,
-            f"the certificate of {name} "
-            + ("has expired" if facts.days_left < 0 else f"expires in {facts.days_left} days"),
+            Severity.BROKEN if certificate.days_left < 0 else Severity.NOTE,
+            f"the certificate of {facts.name} "
+            + (
+                "has expired"
+                if certificate.days_left < 0
+                else f"expires in {certificate.days_left} days"
+            ),
             "Make a new one, for example with odradek secure node.",
         )
-    yield from _reach(facts, told)
 
 
 def _reach(facts: ListenerFacts, told: str) -> Iterator[Problem]:

@@ -23,6 +23,11 @@ def node_options(command: CommandT) -> CommandT:
         metavar="DIR",
         help="Data directory.  [default: ~/.local/share/odradek]",
     )
+    return data(settings_options(command))
+
+
+def settings_options(command: CommandT) -> CommandT:
+    """The options `file` and `overrides`."""
     file = click.option(
         "--config",
         "file",
@@ -37,7 +42,7 @@ def node_options(command: CommandT) -> CommandT:
         metavar="NAME=VALUE",
         help="A setting that overrides the file; repeatable.",
     )
-    return data(file(overrides(command)))
+    return file(overrides(command))
 
 
 def read_settings(file: Path | None) -> dict[str, str] | None:

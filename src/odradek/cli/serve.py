@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.arguments import parse_pairs
-from odradek.cli.listener_health import is_loopback
+from odradek.cli.listener_health import is_authenticated, is_loopback
 from odradek.cli.node_options import load_node, node_options, read_settings
 from odradek.cli.output import note, styled, warn
 from odradek.config.listeners import with_address
@@ -174,12 +174,7 @@ def _open_listeners(config: BrokerConfig) -> Iterator[str]:
     names = [
         each.name
         for each in config.listeners
-        if not is_loopback(each.host)
-        and each.name not in config.sasl_by_listener
-        and (
-            each.name not in config.tls_by_listener
-            or config.tls_by_listener[each.name].client_auth != "required"
-        )
+        if not is_loopback(each.host) and not is_authenticated(config, each.name)
     ]
     if names:
         yield (

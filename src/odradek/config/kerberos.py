@@ -70,8 +70,8 @@ def check_library(who: str) -> None:
 
     if find_spec("gssapi") is None:
         raise ConfigurationError(
-            f"{who}: the mechanism GSSAPI needs the package gssapi: pip install '.[gssapi]' in a clone of Odradek. "
-            "On Linux this compiles it, which needs a C compiler and the development files of "
+            f"{who}: the mechanism GSSAPI needs the package gssapi: pip install '.[gssapi]' in a "
+            "clone of Odradek. On Linux this compiles it, which needs a C compiler and the development files of "
             "Kerberos (libkrb5-dev on Debian, krb5-devel on Fedora)"
         )
 
