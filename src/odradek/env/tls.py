@@ -282,17 +282,18 @@ class TlsTransport:
         view = memoryview(buffer)
         size = len(view)
         received = 0
-        while received < size:
-            try:
-                count = self._socket.recv_into(view[received:])
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                if received:
+        receive = self._socket.recv_into
+        try:
+            while received < size:
+                count = receive(view[received:] if received else view, size - received)
+                if not count:
+                    self._is_ended = True
                     break
+                received += count
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not received:
                 raise BlockingIOError from None
-            if not count:
-                self._is_ended = True
-                break
-            received += count
+            return received  # OpenSSL has nothing more
         self._schedule_pending()
         return received
 
