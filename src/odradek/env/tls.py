@@ -61,6 +61,19 @@ class _FileBuffer(threading.local):
 _file_buffer = _FileBuffer()
 
 
+def _reader(encrypted: ssl.SSLSocket) -> Callable[[int, memoryview], int]:
+    """Return the function that reads a record into memory, with a limit in bytes.
+
+    It may raise SSLEOFError if the peer ends the connection without TLS's own message.
+
+    The methods of `SSLSocket` would add two calls in Python for each record. Python does not document
+    the attribute for the object inside, so it may be missing in other versions.
+    """
+    inner: Any = getattr(encrypted, "_sslobj", encrypted)
+    read: Callable[[int, memoryview], int] = inner.read
+    return read
+
+
 class _State(Enum):
     HANDSHAKE = "handshake"
     OPEN = "open"
@@ -87,6 +100,7 @@ class TlsTransport:
         "_on_readable",
         "_on_writable",
         "_opened",
+        "_read",
         "_socket",
         "_state",
         "local_address",
@@ -120,6 +134,7 @@ class TlsTransport:
             server_hostname=server_name,
             do_handshake_on_connect=False,
         )
+        self._read = _reader(self._socket)
         self._descriptor = self._socket.fileno()
         self._handshakes = handshakes
         self._loop = loop
@@ -282,10 +297,10 @@ class TlsTransport:
         view = memoryview(buffer)
         size = len(view)
         received = 0
-        receive = self._socket.recv_into
+        read = self._read
         try:
             while received < size:
-                count = receive(view[received:] if received else view, size - received)
+                count = read(size - received, view[received:] if received else view)
                 if not count:
                     self._is_ended = True
                     break
@@ -294,6 +309,8 @@ class TlsTransport:
             if not received:
                 raise BlockingIOError from None
             return received  # OpenSSL has nothing more
+        except ssl.SSLEOFError:
+            self._is_ended = True
         self._schedule_pending()
         return received
 

@@ -1,9 +1,9 @@
 """Finds the principal of a connection in the client's certificate (listeners with SSL).
 
-Each connection has a `TlsGate` as its owner (see `odradek.network.connection`). When the first
+A new connection has a `TlsGate` as its owner (see `odradek.network.connection`). When the first
 request arrives, the TLS handshake is complete. The gate maps the name of the certificate to a
 principal (ssl.principal.mapping.rules). A client without a certificate is `User:ANONYMOUS`. If no
-rule matches, the connection is closed. All other requests are dispatched directly.
+rule matches, the connection is closed. Then the gate passes the connection to the server.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class TlsGate:
 
     @property
     def dispatch(self) -> Callable[[Connection, memoryview], None]:
-        """The dispatcher, if the principal is known; else the gate."""
-        return self._server.dispatch if self._is_known else self._receive_first
+        """The gate, which finds the principal."""
+        return self._receive_first
 
     @property
     def buffers(self) -> ReceiveBuffers:
@@ -98,5 +98,6 @@ class TlsGate:
                     return
                 connection.peer.authenticate(f"User:{user}")
             self._is_known = True
+            connection.pass_to(self._server)
             self._server.authentications.count(connection.peer.listener, Outcome.SUCCESSFUL)
         self._server.dispatch(connection, frame)

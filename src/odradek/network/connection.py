@@ -157,6 +157,10 @@ class Connection:
         """Whether the client has not completed a request since it is known."""
         transport.watch_readable(self.on_readable)
 
+    def pass_to(self, owner: Owner) -> None:
+        """Let another owner process the following requests. It shares the buffers and the turns."""
+        self._owner = owner
+
     # -- input ------------------------------------------------------------------------------
 
     def on_readable(self) -> None:

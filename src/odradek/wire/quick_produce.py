@@ -73,6 +73,9 @@ def decode(frame: memoryview, position: int, version: int) -> tuple[int, list[To
                     if byte < 128:
                         size = size & 127 | byte << 7
                         position += 1
+                    elif frame[position + 1] < 128:
+                        size = size & 127 | (byte & 127) << 7 | frame[position + 1] << 14
+                        position += 2
                     else:
                         size, position = read_uvarint_tail(frame, position, size)
                 end = position + size - 1
