@@ -352,6 +352,39 @@ def test_the_end_is_noticed_if_the_socket_stays_open(pki):
     run(test())
 
 
+@pytest.mark.parametrize("with_inner", [True, False])
+def test_a_client_that_ends_without_an_alert(pki, monkeypatch, with_inner):
+    """As if it had crashed. `SSLSocket.read` is used if there is no object inside."""
+    if not with_inner:
+        monkeypatch.setattr("odradek.env.tls._reader", lambda encrypted: encrypted.read)
+
+    async def test():
+        listener = listening(ServerTls(pki.server))
+        transport, _, writer = await connected(listener, pki)
+        ended = asyncio.Event()
+        received = bytearray()
+
+        def receive():
+            buffer = bytearray(100)
+            count = transport.recv_into(buffer)
+            received.extend(buffer[:count])
+            if not count:
+                transport.unwatch_readable()
+                ended.set()
+
+        writer.write(b"last words")
+        await writer.drain()
+        writer.get_extra_info("socket").shutdown(socket.SHUT_WR)
+        transport.watch_readable(receive)
+        await ended.wait()
+        assert received == b"last words"
+        transport.close()
+        writer.transport.abort()
+        listener.close()
+
+    run(test())
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

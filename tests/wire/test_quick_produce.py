@@ -84,6 +84,13 @@ def test_the_largest_counts(version):
     assert [len(batches) for _, batches in found[1]] == [126] * 126
 
 
+@pytest.mark.parametrize("size", [125, 126, 127, 2**14 - 2, 2**14 - 1, 2**21 - 2, 2**21 - 1, 2**21])
+def test_lengths_of_one_to_four_bytes(size):
+    shape = [("t", bytes(16), [(0, bytes(size)), (1, b"x")])]
+    _, ((_, batches),) = decode(request_of(shape).encode(13), 13)
+    assert [(index, len(records)) for index, records in batches] == [(0, size), (1, 1)]
+
+
 @given(VERSIONS, NAMES)
 def test_transactions_are_left_to_the_generated_codec(version, transactional_id):
     request = request_of([("t", bytes(16), [(0, b"x")])], transactional_id=transactional_id)
