@@ -74,6 +74,17 @@ def _go() -> Sequence[str | Path]:
     return [program]
 
 
+def go_program(source: Path, program: Path) -> None:
+    """Build a file in Go that is not in the driver's directory, with the modules of the driver.
+
+    Raises:
+        RuntimeError: Go could not build it.
+    """
+    words: list[str | Path] = [require("go"), "build", "-trimpath", "-o", program, source]
+    if reason := _said_by_failed(words, DRIVERS / "go"):
+        raise RuntimeError(f"Go could not build {source}: {reason}")
+
+
 def _node() -> Sequence[str | Path]:
     node = require("node")
     home = CACHE / "node"

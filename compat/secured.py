@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from compat.clients import Client
+from compat.clients import Client, go_program
 from compat.driver import Driver, Record
 from compat.lab.apache_kafka import LOGGING, SINGLE_NODE, BriefApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
@@ -125,6 +125,8 @@ def play(client: Client, node: Secured, logs: Path) -> None:
         equal(len(found), len(VALUES), "number of records")
     finally:
         driver.close()
+    if client.name == "franz-go":
+        _play_go_example(node)
     wrong = file.with_suffix(".wrong")
     text = file.read_text(encoding="utf-8")
     wrong.write_text(
@@ -134,6 +136,16 @@ def play(client: Client, node: Secured, logs: Path) -> None:
         encoding="utf-8",
     )
     holds(not _may_read(client, node, logs, wrong, topic), "a wrong password is refused")
+
+
+def _play_go_example(node: Secured) -> None:
+    """Run the program `client.go`, which writes and reads a record."""
+    program = node.directory / "client"
+    go_program(node.files / "client.go", program)
+    done = subprocess.run(
+        [program], cwd=node.files, capture_output=True, text=True, check=False, timeout=60
+    )
+    equal(done.stdout, "hello from Go\n", f"what client.go prints ({done.stderr.strip()})")
 
 
 def _may_read(client: Client, node: Secured, logs: Path, file: Path, topic: str) -> bool:

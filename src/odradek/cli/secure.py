@@ -18,6 +18,7 @@ import click
 
 from odradek.cli.certificates import Authority, check_names, hosts_of
 from odradek.cli.cluster_start import internal_replication
+from odradek.cli.go_example import GO_EXAMPLE
 from odradek.cli.output import note, styled
 from odradek.cli.secret_files import write_secret
 from odradek.config.authorizer import STANDARD_AUTHORIZER
@@ -68,6 +69,10 @@ class _Files(NamedTuple):
     @property
     def librdkafka(self) -> Path:
         return self.directory / "librdkafka.properties"
+
+    @property
+    def go(self) -> Path:
+        return self.directory / "client.go"
 
     def key(self, node_id: int) -> Path:
         return self.directory / f"node-{node_id}.pem"
@@ -168,6 +173,7 @@ def init(
     servers = ",".join(each.address for each in cluster) or f"localhost:{port}"
     _write(files.client, _java_settings(files, servers, password))
     _write_plain(files.librdkafka, _librdkafka_settings(files, servers, password))
+    files.go.write_text(GO_EXAMPLE, encoding="utf-8")
     _print_next(files, cluster, servers)
 
 
@@ -333,7 +339,8 @@ def _print_next(files: _Files, nodes: list[_Node], servers: str) -> None:
     note(f"{title}  {files.directory}  (only you can read it)")
     note("  authority   ca.pem, ca.key")
     note(
-        f"  clients     {files.client.name} (Java, odradek), {files.librdkafka.name} (C, Python, Go)"
+        f"  clients     {files.client.name} (Java, odradek), {files.librdkafka.name} (C, Python), "
+        f"{files.go.name} (Go)"
     )
     note("  log in as   admin, a super user; the password is in the clients' files")
     cluster_id = uuids.to_text(uuids.make(secrets.token_bytes(16)))
@@ -353,6 +360,8 @@ def _print_next(files: _Files, nodes: list[_Node], servers: str) -> None:
         "--from-beginning --topic greetings"
     )
     note(f"  Python      {python_example(files.librdkafka)}")
+    get = "go mod init example && go get github.com/twmb/franz-go/pkg/kgo"
+    note(f"  Go          cd {here} && {get} && go run {files.go.name}")
 
 
 def python_example(file: Path) -> str:
