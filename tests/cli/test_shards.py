@@ -23,6 +23,7 @@ from odradek.cli.supervisor import (
     Supervisor,
 )
 from odradek.config.load import load
+from odradek.config.properties import format_properties, parse_properties
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
@@ -110,6 +111,26 @@ def test_what_does_not_fit(tmp_path, words, problem):
     outcome = invoke("serve", "--shards", 2, "--data", tmp_path, *words)
     assert outcome.code == 2
     assert problem in outcome.err
+
+
+def secured_settings(files, port):
+    """The settings of a cluster's node, without what shards set themselves."""
+    made = invoke("secure", "init", files, "--node", f"1@127.0.0.1:{port}")
+    assert made.code == 0, made.err
+    settings = parse_properties((files / "server-1.properties").read_bytes())
+    for name in ("process.roles", "controller.listener.names", "controller.quorum.voters"):
+        del settings[name]
+    return settings | {"listeners": f"SASL_SSL://127.0.0.1:{port}"}
+
+
+def test_a_controller_without_a_protocol(tmp_path):
+    settings = secured_settings(tmp_path / "secured", 9000)
+    del settings["listener.security.protocol.map"]
+    file = tmp_path / "shards.properties"
+    file.write_bytes(format_properties(settings))
+    outcome = invoke("serve", "--shards", 2, "--data", tmp_path / "data", "--config", file)
+    assert outcome.code == 2
+    assert "add CONTROLLER:PROTOCOL to listener.security.protocol.map" in outcome.err
 
 
 def test_overlapping_ports(tmp_path):
@@ -236,3 +257,30 @@ def test_two_shards_of_which_one_is_killed(tmp_path):
             process.terminate()
         assert process.wait(60) == 0, process.stderr.read()
     assert brokers(base) == []
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(180)
+def test_shards_with_tls_and_sasl(tmp_path):
+    base = free_base()
+    files = tmp_path / "secured"
+    settings = secured_settings(files, base) | {"log.dirs": str(tmp_path / "data")}
+    file = tmp_path / "shards.properties"
+    file.write_bytes(format_properties(settings))
+    words = [sys.executable, "-m", "odradek", "serve", "--shards", "2", "--config", str(file)]
+    client = ["--command-config", files / "client.properties"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert any("Ctrl-C" in line for line in process.stderr)
+            create = ("topic", "create", "orders", "--partitions", 2, "--replication-factor", 2)
+            until(lambda: not invoke(*client, *create, "--if-not-exists", bootstrap="").code)
+            for partition in (0, 1):
+                written = invoke(
+                    *client, "produce", "orders", "hello", "--partition", partition, bootstrap=""
+                )
+                assert written.code == 0, written.err
+            read = invoke(*client, "consume", "orders", bootstrap="")
+            assert read.out == "hello\nhello\n"
+        finally:
+            process.terminate()
+        assert process.wait(60) == 0, process.stderr.read()

@@ -84,7 +84,12 @@ def run_shards(
         )
     home = Path(config.log_dirs[0]).absolute() / "shards"
     _check_directories(config, home, list(shards))
-    prepare(home, shards, cluster_id)
+    try:
+        prepare(home, shards, cluster_id)
+    except ConfigurationError as error:
+        raise click.UsageError(
+            f"the settings do not fit shards, whose controller has the listener {LISTENER}: {error}"
+        ) from error
     first = config.broker_listeners[0]
     processes = [
         NodeProcess(
