@@ -68,14 +68,12 @@ def _go() -> Sequence[str | Path]:
         go = require("go")
         if reason := _said_by_failed([go, "mod", "download"], DRIVERS / "go"):
             raise absent(GO, f"Go could not fetch franz-go: {reason}")
-        words: list[str | Path] = [go, "build", "-trimpath", "-o", program, "."]
-        if reason := _said_by_failed(words, DRIVERS / "go"):
-            raise RuntimeError(f"Go could not build the driver: {reason}")
+        go_program(".", program)
     return [program]
 
 
-def go_program(source: Path, program: Path) -> None:
-    """Build a file in Go that is not in the driver's directory, with the modules of the driver.
+def go_program(source: Path | str, program: Path) -> None:
+    """Build the driver in Go ("."), or a file elsewhere, with the modules of the driver.
 
     Raises:
         RuntimeError: Go could not build it.

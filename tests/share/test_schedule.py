@@ -219,6 +219,14 @@ def test_no_new_records_are_acquired_while_too_many_wait() -> None:
     assert made.acquirable_from() == 3
 
 
+def test_the_start_passes_a_stored_record_without_a_later_one() -> None:
+    """The gap before it was read after a restart. Kafka waits for a record after the end offset."""
+    made = machine(settings(), 8, StateBatch(9, 9, RecordState.ARCHIVED, 1))
+    assert offsets(fetch(made, {}, 8, 8)) == [8]
+    acknowledge(made, 8, 8, ACCEPT)
+    assert (made.acquirable_from(), made.start_offset, made.complete_count) == (10, 10, 0)
+
+
 class History:
     """A random history with failed writes and restarts, and what the coordinator has stored."""
 

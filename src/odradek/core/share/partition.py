@@ -147,13 +147,12 @@ class SharePartition:
         if self.phase is not Phase.ACTIVE:
             return None
         settings = self._settings()
+        if settings.defers or self._window.in_flight_count > LOCKS_LIMIT:
+            # A window that was loaded with deferred records may be larger than the limit, and no
+            # later record may come.
+            self._window.close_gaps()
         if not self._window.can_acquire(settings.record_locks_max):
-            # A window that was loaded with deferred records may be larger than the limit.
-            is_loaded = settings.defers or self._window.in_flight_count > LOCKS_LIMIT
-            if not (is_loaded and self._window.close_gaps()):
-                return None
-            if not self._window.can_acquire(settings.record_locks_max):
-                return None
+            return None
         window = self._window
         offset = window.next_fetch_offset()
         if window.deferred.is_full and (not window.batches or offset > window.end_offset):
