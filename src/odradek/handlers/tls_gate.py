@@ -3,7 +3,7 @@
 A new connection has a `TlsGate` as its owner (see `odradek.network.connection`). When the first
 request arrives, the TLS handshake is complete. The gate maps the name of the certificate to a
 principal (ssl.principal.mapping.rules). A client without a certificate is `User:ANONYMOUS`. If no
-rule matches, the connection is closed. Then the gate passes the connection to the server.
+rule matches, the connection is closed. Otherwise the gate passes the connection to the server.
 """
 
 from __future__ import annotations
