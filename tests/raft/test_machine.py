@@ -25,7 +25,7 @@ from odradek.core.raft.events import (
     StopLeading,
 )
 from odradek.core.raft.leader import Leader
-from odradek.core.raft.log_view import OffsetAndEpoch
+from odradek.core.raft.log_view import NeedsSnapshot, OffsetAndEpoch, compare
 from odradek.core.raft.machine import QuorumError, RaftMachine
 from odradek.core.raft.messages import (
     BeginQuorumEpochRequest,
@@ -306,3 +306,14 @@ def test_a_majority_has_what_is_committed(flushed):
 def test_a_vote_is_granted_again_to_the_same_candidate_only(voted, candidate, is_granted):
     role = Unattached(1, -1, voted, 0)
     assert role.may_grant(candidate, is_up_to_date=True, is_pre_vote=False) is is_granted
+
+
+def test_a_log_that_ends_where_this_log_begins_needs_a_snapshot_only_if_its_epoch_differs():
+    log = Log(TRIO)
+    log.start_offset = 4
+    log.snapshots = dict.fromkeys([OffsetAndEpoch(1, 1), OffsetAndEpoch(4, 2)])
+    assert compare(log, 4, 2) is None
+    del log.snapshots[OffsetAndEpoch(1, 1)]
+    assert compare(log, 4, 2) is None
+    assert compare(log, 4, 3) == NeedsSnapshot(OffsetAndEpoch(4, 2))
+    assert compare(log, 3, 2) == NeedsSnapshot(OffsetAndEpoch(4, 2))

@@ -6,6 +6,7 @@ import pytest
 from tests.log.support import BROKER_CONFIG, LogWorkspace
 
 from odradek.broker.raft.metadata_log import MetadataLog
+from odradek.broker.raft.snapshots import SnapshotId
 from odradek.log.errors import LogDamaged
 
 
@@ -20,3 +21,17 @@ def test_a_missing_batch_is_an_error(tmp_path):
     assert next(found).base_offset == 0
     with pytest.raises(LogDamaged, match="offset 1 is missing"):
         next(found)
+
+
+def test_a_snapshot_that_ends_after_the_log_replaces_the_log_and_the_older_snapshots(tmp_path):
+    workspace = LogWorkspace(tmp_path)
+    log = MetadataLog.open(workspace.storage, workspace.directory, BROKER_CONFIG)
+    log.append([b"a", b"b"], 1, 0)
+    older, newer = SnapshotId(1, 1), SnapshotId(4, 2)
+    for each in (older, newer):
+        log.write_snapshot(each, [])
+    log.close()
+    log = MetadataLog.open(workspace.storage, workspace.directory, BROKER_CONFIG)
+    assert (log.start_offset, log.end_offset, log.last_epoch) == (4, 4, 2)
+    assert log.snapshots == [newer]
+    assert [each for each in os.listdir(log.path) if each.endswith(".checkpoint")] == [newer.name]

@@ -118,6 +118,7 @@ class MetadataLog:
         if latest is not None and self._is_beyond_log(latest):
             log.warning("%s: the snapshot %s replaces the log", self.path, latest.name)
             self._log.truncate_fully_and_start_at(latest.offset)
+            self._remove(each for each in self.snapshots if each != latest)
 
     def _is_beyond_log(self, snapshot: SnapshotId) -> bool:
         """Whether the snapshot has records that the log does not have.
@@ -385,9 +386,7 @@ class MetadataLog:
         log.info("%s: the snapshot %s replaces the log", self.path, snapshot_id.name)
         self.add_snapshot(snapshot_id)
         self._log.truncate_fully_and_start_at(snapshot_id.offset, truncated=truncated)
-        for old in [each for each in self.snapshots if each != snapshot_id]:
-            self._file_system.remove(f"{self.path}/{old.name}")
-            self.snapshots.remove(old)
+        self._remove(each for each in self.snapshots if each != snapshot_id)
 
     def add_snapshot(self, snapshot_id: SnapshotId) -> None:
         """Register a snapshot that was written."""
@@ -403,7 +402,10 @@ class MetadataLog:
         if snapshot_id.offset > self._log.log_start_offset:
             self._log.delete_records_before(snapshot_id.offset)
             self._log.delete_old_segments()
-        for old in [each for each in self.snapshots if each < snapshot_id]:
+        self._remove(each for each in self.snapshots if each < snapshot_id)
+
+    def _remove(self, snapshots: Iterable[SnapshotId]) -> None:
+        for old in list(snapshots):
             self._file_system.remove(f"{self.path}/{old.name}")
             self.snapshots.remove(old)
 

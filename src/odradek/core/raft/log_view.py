@@ -111,7 +111,8 @@ def compare(log: LogView, offset: int, epoch: int) -> Diverging | NeedsSnapshot 
     earliest, latest = log.earliest_snapshot, log.latest_snapshot
     if earliest is not None and latest is not None:
         is_before = offset < log.start_offset or epoch < earliest.epoch
-        if is_before or (offset == log.start_offset and epoch != earliest.epoch):
+        is_at_begin = offset == log.start_offset == earliest.offset
+        if is_before or (is_at_begin and epoch != earliest.epoch):
             return NeedsSnapshot(latest)
     end = log.end_offset_for(epoch)
     if end.epoch != epoch or end.offset < offset:
