@@ -247,6 +247,9 @@ def test_a_client_that_leaves_during_the_handshake(pki, sent):
             if sent:
                 while not listener._handshakes._threads or transport._is_stepping:
                     await asyncio.sleep(0.001)
+            assert (transport._connected is None) == bool(sent), (
+                "OpenSSL's object is made too early"
+            )
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
         transport.watch_readable(lambda: ended.done() or ended.set_result(None))
@@ -306,10 +309,10 @@ def test_a_socket_is_closed_if_the_loop_ends_during_the_handshake(pki):
         return transport, listener._handshakes
 
     transport, handshakes = asyncio.run(test())
-    assert transport._socket.fileno() != -1, "the thread still uses it"
+    assert transport._connected.fileno() != -1, "the thread will use it"
     may_step.set()
     handshakes.shutdown()
-    assert transport._socket.fileno() == -1
+    assert (transport._connected or transport._socket).fileno() == -1
 
 
 def test_the_end_is_noticed_if_the_socket_stays_open(pki):

@@ -5,7 +5,8 @@ an accepted connection begins when the client has sent its first bytes. `connect
 transport of a connection to another node after the handshake. Each step of a handshake runs in a
 thread, because it computes for up to some milliseconds with the private key; `ssl` releases the
 interpreter's lock in this time. A step never waits for the network: if it needs more bytes, the
-event loop waits for them.
+event loop waits for them. The first step creates OpenSSL's object, so a connection that sends nothing
+costs little more than without TLS.
 
 - OpenSSL decrypts whole TLS records of up to 16 KiB. If the caller's buffer is too small for a TLS
   record, the remaining decrypted bytes stay in OpenSSL's memory. The kernel does not report the
@@ -85,6 +86,8 @@ class TlsTransport:
 
     __slots__ = (
         "__weakref__",
+        "_connected",
+        "_context",
         "_descriptor",
         "_error",
         "_handshakes",
@@ -101,6 +104,7 @@ class TlsTransport:
         "_on_writable",
         "_opened",
         "_read",
+        "_server_name",
         "_socket",
         "_state",
         "local_address",
@@ -127,15 +131,13 @@ class TlsTransport:
         """
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connected.getpeername()  # of a socket without a peer, `wrap_socket` loses the descriptor
-        self._socket = context.wrap_socket(
-            connected,
-            server_side=server_name is None,
-            server_hostname=server_name,
-            do_handshake_on_connect=False,
-        )
-        self._read = _reader(self._socket)
-        self._descriptor = self._socket.fileno()
+        self._context = context
+        self._server_name = server_name
+        self._connected: socket.socket | None = connected
+        """The socket until the first step of the handshake. Then it is in `_socket`."""
+        self._socket: ssl.SSLSocket
+        self._read: Callable[[int, memoryview], int]
+        self._descriptor = connected.fileno()
         self._handshakes = handshakes
         self._loop = loop
         self.local_address = local_address
@@ -199,7 +201,7 @@ class TlsTransport:
         """
         problem: OSError = ConnectionResetError("the connection was closed during the handshake")
         try:
-            if socket.socket.recv(self._socket, 1, socket.MSG_PEEK):
+            if socket.socket.recv(self._connected or self._socket, 1, socket.MSG_PEEK):
                 self._step()
                 return
         except BlockingIOError:
@@ -230,11 +232,32 @@ class TlsTransport:
         one of the two closes it.
         """
         try:
+            if self._connected is not None:
+                self._wrap(self._connected)
             self._socket.do_handshake()
         finally:
             self._is_stepping = False
             if self._is_closed:
-                self._socket.close()
+                self._close_socket()
+
+    def _wrap(self, connected: socket.socket) -> None:
+        """Create OpenSSL's object for the socket, in a thread.
+
+        Raises:
+            OSError: the peer has disconnected.
+        """
+        connected.getpeername()  # of a socket without a peer, `wrap_socket` loses the descriptor
+        self._socket = self._context.wrap_socket(
+            connected,
+            server_side=self._server_name is None,
+            server_hostname=self._server_name,
+            do_handshake_on_connect=False,
+        )
+        self._read = _reader(self._socket)
+        self._connected = None
+
+    def _close_socket(self) -> None:
+        (self._connected or self._socket).close()
 
     def _on_step(self, done: asyncio.Future[None]) -> None:
         error = None if done.cancelled() else done.exception()
@@ -435,7 +458,7 @@ class TlsTransport:
                 self._socket.unwrap()  # send the alert that tells the client of the end
             except (OSError, ValueError):
                 pass
-        self._socket.close()
+        self._close_socket()
 
     def __repr__(self) -> str:
         return f"TlsTransport({self.local_address} to {self.peer_address})"
