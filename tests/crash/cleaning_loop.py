@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Message
@@ -68,11 +69,21 @@ class CleaningLoop(KillLoop):
 
     def _wait_before_fault(self) -> None:
         time.sleep(self._random.uniform(0.0, 1.0))
+        if not self.left_behind[".cleaned"]:  # do not give the cleaner the time to rename them
+            self._wait_until(lambda: ".cleaned" in self._incomplete())
+            return
+        self._wait_until(lambda: bool(self._incomplete()))
+        time.sleep(self._random.uniform(0.0, 0.1))
+
+    def _wait_until(self, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not self._incomplete():
+        while not holds():
             assert time.monotonic() < deadline, f"nothing is cleaned: {self.node.last_words()}"
             time.sleep(0.001)
-        time.sleep(self._random.uniform(0.0, 0.1))
+
+    def _wait_for_consumer(self) -> None:
+        super()._wait_for_consumer()
+        self._wait_until(lambda: self.rounds > 0)  # the kills may have ended all earlier rounds
 
     def _on_killed(self) -> None:
         self.left_behind.update(self._incomplete() or {"nothing"})

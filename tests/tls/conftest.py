@@ -69,16 +69,18 @@ def broker(pki):
     settings = {
         "listeners": ",".join(
             f"{name}://127.0.0.1:0"
-            for name in ("PLAINTEXT", "SSL", "MUTUAL", "ASK", "BOTH", "AWAY")
+            for name in ("PLAINTEXT", "SSL", "MUTUAL", "ASK", "BOTH", "AWAY", "KEPT")
         ),
         "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,SSL:SSL,MUTUAL:SSL,ASK:SSL,BOTH:SASL_SSL,AWAY:SSL"
+            "PLAINTEXT:PLAINTEXT,SSL:SSL,MUTUAL:SSL,ASK:SSL,BOTH:SASL_SSL,AWAY:SSL,KEPT:SSL"
         ),
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": pki.server,
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": pki.ca,
+        "listener.name.ssl.ssl.allow.dn.changes": "true",
         "listener.name.away.ssl.keystore.location": pki.elsewhere,
+        "listener.name.kept.ssl.keystore.location": pki.elsewhere,
         "listener.name.mutual.ssl.client.auth": "required",
         "listener.name.mutual.ssl.keystore.location": pki.locked,
         "listener.name.mutual.ssl.key.password": "key-secret",

@@ -11,6 +11,7 @@ import pytest
 from compat.lab.wire_client import WireClient
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from tests.tls.conftest import Authority
 
 from odradek.network.authentications import Outcome
 from odradek.wire.generated.metadata_request import MetadataRequest
@@ -170,6 +171,7 @@ def alter(broker, name, value, *, keeps_others=True):
 
 
 KEY = "listener.name.ssl.ssl.keystore.location"
+"""The broker allows other names in the certificate of this listener."""
 
 
 def test_another_key_while_the_node_runs(ports, pki, broker, caplog, tmp_path):
@@ -197,6 +199,28 @@ def test_a_key_that_cannot_be_used_is_refused(ports, pki, broker, keeps_others):
     with pytest.raises(KafkaException, match="cannot use the certificates"):
         alter(broker, name, "/no/such/file", keeps_others=keeps_others)
     assert "'server'" in server_names(ports["SSL"], pki)
+
+
+def test_a_new_certificate_keeps_the_names(pki, broker, caplog, tmp_path):
+    setting = "listener.name.kept.ssl.keystore.location"
+    authority = Authority(tmp_path)
+
+    def made(subject, names, file="made.pem"):
+        authority.issue(f"/O=Example/CN={subject}", names=names).rename(tmp_path / file)
+        return str(tmp_path / file)
+
+    file = made("elsewhere", "DNS:elsewhere.example,DNS:more.example", "key.pem")
+    alter(broker, setting, file)
+    for subject, names, missing in (
+        ("other", "DNS:elsewhere.example,DNS:more.example", "the distinguished name CN=other"),
+        ("elsewhere", "DNS:more.example", "DNSName elsewhere.example is missing"),
+    ):
+        with pytest.raises(KafkaException, match=missing) as refused:
+            alter(broker, setting, made(subject, names))
+        assert refused.value.args[0].code() == KafkaError.INVALID_REQUEST
+    made("other", "DNS:elsewhere.example,DNS:more.example", "key.pem")
+    alter(broker, "log.cleaner.threads", "1")  # all keys are read again
+    assert "listener KEPT keeps its key and certificates: the certificate in" in caplog.text
 
 
 def test_handshakes_are_counted(ports, pki, broker):

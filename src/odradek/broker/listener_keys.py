@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.layers import BrokerLayers
 from odradek.config.tls import TlsSettings, tls_settings
+from odradek.env.certificate_names import certificate_names, check_change
 from odradek.env.tls_context import make_context
 from odradek.env.tls_files import PEM, ClientAuth, ServerTls
 
@@ -29,6 +30,8 @@ def server_tls(settings: TlsSettings) -> ServerTls:
         trust_type=PEM if trust is None else trust.type,
         client_auth=ClientAuth(settings.client_auth),
         versions=settings.versions,
+        allows_other_subject=settings.allows_other_subject,
+        allows_fewer_names=settings.allows_fewer_names,
     )
 
 
@@ -39,7 +42,7 @@ def check_keys(config: BrokerConfig, changed: Iterable[str], per_broker: Mapping
 
     Raises:
         ConfigurationError: settings do not fit together.
-        TlsError: a file cannot be read or is malformed.
+        TlsError: a file cannot be read or is malformed, or names of the certificate are missing.
     """
     listeners = {
         name.removeprefix(_PREFIX).partition(".")[0]
@@ -49,4 +52,7 @@ def check_keys(config: BrokerConfig, changed: Iterable[str], per_broker: Mapping
     layers = BrokerLayers(config.layers.static, config.layers.cluster_default, per_broker)
     for listener in config.tls_by_listener:
         if listener.lower() in listeners:
-            make_context(server_tls(tls_settings(layers, listener)))
+            new = server_tls(tls_settings(layers, listener))
+            make_context(new)
+            present = server_tls(tls_settings(config.layers, listener))
+            check_change(certificate_names(present), certificate_names(new), new)

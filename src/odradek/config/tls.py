@@ -23,6 +23,8 @@ PEM, PKCS12 = "PEM", "PKCS12"
 VERSIONS = ("TLSv1.2", "TLSv1.3")
 PER_LISTENER = frozenset(
     (
+        "ssl.allow.dn.changes",
+        "ssl.allow.san.changes",
         "ssl.client.auth",
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
@@ -61,6 +63,10 @@ class TlsSettings(NamedTuple):
     """ssl.enabled.protocols"""
     principals: PrincipalMapping
     """ssl.principal.mapping.rules"""
+    allows_other_subject: bool
+    """ssl.allow.dn.changes"""
+    allows_fewer_names: bool
+    """ssl.allow.san.changes"""
 
 
 class PeerTlsSettings(NamedTuple):
@@ -103,6 +109,8 @@ def tls_settings(layers: BrokerLayers, listener: str) -> TlsSettings:
         client_auth,
         versions,
         PrincipalMapping(str(find("ssl.principal.mapping.rules"))),
+        bool(find("ssl.allow.dn.changes")),
+        bool(find("ssl.allow.san.changes")),
     )
 
 

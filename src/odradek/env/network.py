@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from odradek.env import congestion_control, event_loop
+from odradek.env.certificate_names import certificate_names, check_change
 from odradek.env.file_range import FileRange
 from odradek.env.tls import HANDSHAKE_THREADS, TlsTransport, connect_tls
 from odradek.env.tls_context import make_client_context, make_context
@@ -340,6 +341,7 @@ class SocketListener:
         "_handshakes",
         "_local",
         "_loop",
+        "_names",
         "_options",
         "_socket",
         "address",
@@ -350,6 +352,8 @@ class SocketListener:
         self._socket = bound
         self._options = options
         self._context = None if options.tls is None else make_context(options.tls)
+        self._names = None if options.tls is None else certificate_names(options.tls)
+        """The names in the certificate of `_context`."""
         self._handshakes = (
             None if options.tls is None else ThreadPoolExecutor(HANDSHAKE_THREADS, "odradek-tls")
         )
@@ -408,10 +412,13 @@ class SocketListener:
         """Use another key and other certificates for new connections. Read the files again.
 
         Raises:
-            TlsError: a file cannot be used. The listener keeps its key and its certificates.
+            TlsError: a file cannot be used, or names of the certificate are missing. The listener
+                keeps its key and its certificates.
         """
         assert self._context is not None, "the protocol of a listener does not change"
-        self._context = make_context(tls)
+        context, names = make_context(tls), certificate_names(tls)
+        check_change(self._names, names, tls)
+        self._context, self._names = context, names
 
     def watch(self, callback: Callback) -> None:
         """See `Listener`."""

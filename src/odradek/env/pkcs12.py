@@ -71,6 +71,15 @@ def certificates(file: str, password: str) -> str:
     return store.certificates
 
 
+def chain(file: str, password: str) -> str:
+    """Return the certificate of the key and those of its issuers in PEM form.
+
+    Raises:
+        OSError, ValueError: the file cannot be read, or the password is wrong.
+    """
+    return _read(file, password).chain
+
+
 def _read(file: str, password: str) -> _Store:
     status = os.stat(file)
     return _decrypted(file, password, status.st_mtime_ns, status.st_size)

@@ -43,6 +43,10 @@ class ServerTls:
     trust_type: str = PEM
     trust_password: str = field(default="", repr=False)
     """The password of a PKCS#12 file."""
+    allows_other_subject: bool = False
+    """Whether a new certificate may have another distinguished name than the present one."""
+    allows_fewer_names: bool = False
+    """Whether a new certificate may lack alternative names of the present one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,10 @@ ssl.truststore.password  password  medium  per-broker
     Password of a trust store in the format PKCS12.
 ssl.client.auth  string  = none  {required,requested,none}  medium  per-broker
     Whether clients must have a certificate.
+ssl.allow.dn.changes  boolean  = false  low
+    Whether a new certificate may have another distinguished name.
+ssl.allow.san.changes  boolean  = false  low
+    Whether a new certificate may lack alternative names of the present one.
 ssl.principal.mapping.rules  string  = DEFAULT  low
     Rules that map the name of a client's certificate to a principal.
 ssl.endpoint.identification.algorithm  string  = https  low  per-broker
@@ -52,10 +56,6 @@ ssl.trustmanager.algorithm  string  = PKIX  medium  per-broker
     Java algorithm of the trust manager.
 ssl.secure.random.implementation  string  low  per-broker
     Java source of randomness for TLS.
-ssl.allow.dn.changes  boolean  = false  low
-    Whether a renewed certificate may have another distinguished name.
-ssl.allow.san.changes  boolean  = false  low
-    Whether a renewed certificate may have fewer alternative names.
 security.providers  string  low
     Java security providers to load.
 
