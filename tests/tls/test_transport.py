@@ -4,22 +4,26 @@ import asyncio
 import contextlib
 import gc
 import os
+import random
 import socket
 import ssl
 import threading
 import weakref
 
 import pytest
+from tests.support.run_seed import seeds
 
 from odradek.env.file_range import FileRange
 from odradek.env.network import SocketNetwork, StreamOptions
 from odradek.env.tls import HANDSHAKE_THREADS, TlsTransport
 from odradek.env.tls_context import make_context
 from odradek.env.tls_files import ClientAuth, ServerTls, TlsError
+from odradek.network.output import Output
 
 
-def listening(tls):
-    listener = SocketNetwork().bind("127.0.0.1", 0, StreamOptions(send_buffer_bytes=4096, tls=tls))
+def listening(tls, send_buffer_bytes=4096):
+    options = StreamOptions(send_buffer_bytes=send_buffer_bytes, tls=tls)
+    listener = SocketNetwork().bind("127.0.0.1", 0, options)
     listener.listen(5)
     return listener
 
@@ -134,6 +138,98 @@ def test_a_slow_reader_gets_all_bytes_in_order(pki, tmp_path, version):
     run(test())
 
 
+def test_the_parts_of_a_response_fill_records(pki, tmp_path):
+    file = tmp_path / "records"
+    file.write_bytes(os.urandom(300_000))
+
+    async def test():
+        listener = listening(ServerTls(pki.server), send_buffer_bytes=1_000_000)
+        transport, reader, writer = await connected(listener, pki)
+        while transport._state.value != "open":
+            await asyncio.sleep(0.001)
+        descriptor, write, calls = os.open(file, os.O_RDONLY), transport._write, []
+
+        def counted(view):
+            calls.append(len(view))
+            return write(view)
+
+        transport._write = counted
+        for length, expected in (
+            (1000, [1010]),
+            (16_000, [16_010]),
+            (20_000, [16_384, 3626]),
+            (64 * 1024, [65_536, 10]),
+            (150_000, [65_536, 65_536, 16_384, 2554]),
+        ):
+            assert transport.send_parts([b"he", b"ad"], True) == 4
+            part = FileRange(descriptor, 0, length, None)
+            while part.length:
+                part.advance(transport.send_file(part, True))
+            assert transport.send(b"a tail") == 6
+            sent = b"head" + file.read_bytes()[:length] + b"a tail"
+            assert await reader.readexactly(len(sent)) == sent
+            assert calls == expected
+            calls.clear()
+        os.close(descriptor)
+        writer.close()
+        transport.close()
+        listener.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_any_parts_arrive_in_order(pki, tmp_path, seed):
+    """The reader is sometimes slow, and the sizes are often near those of records and calls."""
+    draw = random.Random(seed)
+    file = tmp_path / "records"
+    file.write_bytes(draw.randbytes(600_000))
+
+    def length():
+        near = draw.choice((0, 16_384, 65_536, 262_144))
+        return (
+            max(1, near + draw.randint(-20, 20))
+            if draw.random() < 0.7
+            else draw.randint(1, 300_000)
+        )
+
+    async def test():
+        listener = listening(ServerTls(pki.server))
+        transport, reader, writer = await connected(listener, pki)
+        descriptor = os.open(file, os.O_RDONLY)
+        parts, expected = [], bytearray()
+        for _ in range(60):
+            size, begin = length(), draw.randint(0, 1000)
+            if draw.random() < 0.5:
+                parts.append(FileRange(descriptor, begin, size, None))
+                expected += file.read_bytes()[begin : begin + size]
+            else:
+                parts.append(draw.randbytes(size))
+                expected += parts[-1]
+        output = Output(transport)
+        for part in parts:
+            output.queue([part], len(part))
+
+        def send():
+            if output.send():
+                transport.unwatch_writable()
+
+        transport.watch_writable(send)
+        received = bytearray()
+        while len(received) < len(expected):
+            if draw.random() < 0.3:
+                await asyncio.sleep(0.002)
+            received += await reader.read(draw.choice((1_000, 30_000, 500_000)))
+        assert received == expected
+        assert not output.parts
+        os.close(descriptor)
+        writer.close()
+        transport.close()
+        listener.close()
+
+    run(test())
+
+
 def test_connections_share_a_buffer_for_files(pki, tmp_path):
     async def serve(listener, content):
         """Send a file to a slow reader; return what the reader has received."""
@@ -190,8 +286,7 @@ def test_no_packet_waits_at_the_end_of_a_response(pki, tmp_path):
         assert transport.send(b"alone") == 5
         assert not waits()
         assert transport.send_parts([b"head"], True) == 4
-        assert waits()
-        assert transport.send_file(FileRange(descriptor, 0, 1000, None), True) == 1000
+        assert transport.send_file(FileRange(descriptor, 0, 20_000, None), True) == 20_000
         assert waits()
         assert transport.send(b"tail") == 4
         assert not waits()
@@ -357,9 +452,12 @@ def test_the_end_is_noticed_if_the_socket_stays_open(pki):
 
 @pytest.mark.parametrize("with_inner", [True, False])
 def test_a_client_that_ends_without_an_alert(pki, monkeypatch, with_inner):
-    """As if it had crashed. `SSLSocket.read` is used if there is no object inside."""
+    """As if it had crashed. The methods of `SSLSocket` are used if there is no object inside."""
     if not with_inner:
-        monkeypatch.setattr("odradek.env.tls._reader", lambda encrypted: encrypted.read)
+        monkeypatch.setattr(
+            "odradek.env.tls._reader_and_writer",
+            lambda encrypted: (encrypted.read, encrypted.write),
+        )
 
     async def test():
         listener = listening(ServerTls(pki.server))

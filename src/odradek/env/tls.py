@@ -16,6 +16,8 @@ costs little more than without TLS.
   kernel put them into large packets. If the socket does not accept all records, OpenSSL does not say
   how many it has accepted, and the next call must pass the same bytes again, or more. This is what
   the callers of a `Transport` do.
+- Bytes are kept until there are enough for a TLS record, as long as the caller says that more will follow.
+  So a small response is one record, although its records are in a file.
 - `sendfile` cannot be used, because the bytes are encrypted in this process and not in the kernel.
   `send_file` reads a part of the file into a buffer, which all connections share, and encrypts it.
 """
@@ -62,17 +64,21 @@ class _FileBuffer(threading.local):
 _file_buffer = _FileBuffer()
 
 
-def _reader(encrypted: ssl.SSLSocket) -> Callable[[int, memoryview], int]:
-    """Return the function that reads a record into memory, with a limit in bytes.
+_Read = Callable[[int, memoryview], int]
+"""Reads a record into memory, with a limit in bytes. It may raise SSLEOFError if the peer ends the
+connection without TLS's own message."""
+_Write = Callable[[memoryview], int]
+"""Encrypts bytes and sends them. Returns their number."""
 
-    It may raise SSLEOFError if the peer ends the connection without TLS's own message.
 
-    The methods of `SSLSocket` would add two calls in Python for each record. Python does not document
-    the attribute for the object inside, so it may be missing in other versions.
+def _reader_and_writer(encrypted: ssl.SSLSocket) -> tuple[_Read, _Write]:
+    """Return the functions that read and write.
+
+    The methods of `SSLSocket` would add one or two calls in Python for each record. Python does not
+    document the attribute for the object inside, so it may be missing in other versions.
     """
     inner: Any = getattr(encrypted, "_sslobj", encrypted)
-    read: Callable[[int, memoryview], int] = inner.read
-    return read
+    return inner.read, inner.write
 
 
 class _State(Enum):
@@ -99,6 +105,7 @@ class TlsTransport:
         "_is_pending_scheduled",
         "_is_refused",
         "_is_stepping",
+        "_kept",
         "_loop",
         "_on_readable",
         "_on_writable",
@@ -107,6 +114,7 @@ class TlsTransport:
         "_server_name",
         "_socket",
         "_state",
+        "_write",
         "local_address",
         "peer_address",
     )
@@ -136,7 +144,8 @@ class TlsTransport:
         self._connected: socket.socket | None = connected
         """The socket until the first step of the handshake. Then it is in `_socket`."""
         self._socket: ssl.SSLSocket
-        self._read: Callable[[int, memoryview], int]
+        self._read: _Read
+        self._write: _Write
         self._descriptor = connected.fileno()
         self._handshakes = handshakes
         self._loop = loop
@@ -156,6 +165,8 @@ class TlsTransport:
         """Whether the client has ended its direction. The socket may stay open without bytes."""
         self._is_closed = False
         self._is_deferred = False
+        self._kept = b""
+        """Accepted bytes that will be sent with those that follow; fewer than a record."""
         self._is_corked = False
         """Whether the kernel keeps a packet that is not full."""
         self._is_behind = False
@@ -253,7 +264,7 @@ class TlsTransport:
             server_hostname=self._server_name,
             do_handshake_on_connect=False,
         )
-        self._read = _reader(self._socket)
+        self._read, self._write = _reader_and_writer(self._socket)
         self._connected = None
 
     def _close_socket(self) -> None:
@@ -356,21 +367,47 @@ class TlsTransport:
 
     def send_file(self, part: FileRange, more: bool = False, /) -> int:
         """See `Transport`."""
-        size = min(part.length, CALL_BYTES_MAX if self._is_behind else READ_BYTES_MAX)
-        view = _file_buffer.view[:size]
-        count = os.preadv(part.descriptor, (view,), part.position)
-        return self._send(view[:count], more or count < part.length) if count else 0
+        self._check_open()
+        kept = len(self._kept)
+        size_max = CALL_BYTES_MAX if self._is_behind else READ_BYTES_MAX
+        size = min(part.length, size_max - kept)
+        view = _file_buffer.view
+        view[:kept] = self._kept
+        count = os.preadv(part.descriptor, (view[kept : kept + size],), part.position)
+        return self._accept(view[: kept + count], kept, more or count < part.length) if count else 0
 
     def _send(self, view: memoryview, more: bool) -> int:
-        """Encrypt and send; return the number of bytes accepted."""
+        """Accept bytes that follow those that are kept; return how many."""
         self._check_open()
+        kept = len(self._kept)
+        if not kept:
+            return self._accept(view, 0, more)
+        joined = memoryview(self._kept + view[: CALL_BYTES_MAX - kept])
+        return self._accept(joined, kept, more or len(joined) < kept + len(view))
+
+    def _accept(self, view: memoryview, kept: int, more: bool) -> int:
+        """Send `view`, which begins with the bytes that were kept; return how many others are accepted.
+
+        If more bytes follow, keep those that do not fill a record. But a call that repeats another one
+        must not have fewer bytes.
+        """
+        size = len(view)
+        whole = size - size % RECORD_BYTES_MAX if more and not self._is_behind else size
+        sent = self._encrypt(view[:whole], more) if whole else 0
+        is_complete = sent == whole
+        self._kept = bytes(view[whole:]) if is_complete else b""
+        return (size if is_complete else sent) - kept
+
+    def _encrypt(self, view: memoryview, more: bool) -> int:
+        """Encrypt and send; return the number of bytes accepted: all, or the first calls' bytes."""
         size = len(view)
         if (more or size > RECORD_BYTES_MAX) and not self._is_corked:
             self._cork(True)
         sent = 0
+        write = self._write
         try:
             while sent < size:
-                sent += self._socket.send(view[sent : sent + CALL_BYTES_MAX])
+                sent += write(view[sent : sent + CALL_BYTES_MAX])
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             if not sent:
                 raise BlockingIOError from None
