@@ -98,9 +98,13 @@ def read_without_blocking(descriptor: int, length: int, position: int) -> bytes:
     free = memoryview(data)
     at = position
     try:
-        while free and (count := os.preadv(descriptor, [free], at, _NOWAIT)):
+        count = os.preadv(descriptor, (data,), position, _NOWAIT)
+        if count == length:
+            return bytes(data)
+        while count:
             free = free[count:]
             at += count
+            count = os.preadv(descriptor, (free,), at, _NOWAIT) if free else 0
         return bytes(data[: at - position])
     except BlockingIOError:
         pass

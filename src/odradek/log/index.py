@@ -14,7 +14,6 @@ entries around the last search stay in memory, so that a sequential reader does 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from struct import Struct
 from typing import ClassVar, Final
 
@@ -159,10 +158,19 @@ class Index:
             file_system.close(descriptor)
 
     def _count_in(self, block: bytes | bytearray, key: int, field: int) -> int:
+        """Count the entries of a block in which the field is not above `key`."""
         unpack = self.ENTRY.unpack_from
         size = self.ENTRY.size
-        entries = range(0, len(block) - size + 1, size)
-        return bisect_right(entries, key, key=lambda position: unpack(block, position)[field])
+        low, high = 0, len(block) // size
+        if not high or unpack(block, 0)[field] > key:  # often: the tail has newer entries
+            return 0
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(block, middle * size)[field] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def _unpack(self, block: bytes | bytearray, position: int) -> tuple[int, int]:
         first, second = self.ENTRY.unpack_from(block, position)
