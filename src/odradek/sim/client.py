@@ -28,6 +28,9 @@ class Client:
     The history contains every request and every response.
     """
 
+    asks_former_leaders = False
+    """Whether a broker may respond that does not know yet that it leads no more."""
+
     def __init__(self, simulation: Simulation, host: SimHost, server: Address, name: str) -> None:
         self.name = name
         self.rack = ""

@@ -96,6 +96,8 @@ def error_of(response: Message) -> int:
 class Router(Client):
     """A client that knows the addresses of all brokers. It has a connection to each of them."""
 
+    asks_former_leaders = True
+
     def __init__(
         self,
         simulation: Simulation,

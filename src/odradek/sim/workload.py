@@ -165,6 +165,10 @@ class IdempotentProducer(Actor):
     Only one batch of a partition is in flight. The reason is that the producer snapshots of a
     broker have only the last batch of a producer, as in Apache Kafka. A broker that has restarted
     rejects a repetition of an older batch with OUT_OF_ORDER_SEQUENCE_NUMBER.
+
+    In a cluster, a broker that does not know yet that it leads no more also responds with this error,
+    because it lacks the batches that its successor has acknowledged. So the batch is sent again. If a
+    leader has lost the state of the producer, the error does not end, and so the run fails.
     """
 
     def __init__(
@@ -218,6 +222,9 @@ class IdempotentProducer(Actor):
                     has_offset = not code and answer.base_offset >= 0
                     acknowledged[value] = answer.base_offset + index if has_offset else -1
             elif code in NOT_NOW:
+                refused.append(each)
+            elif code == E.OUT_OF_ORDER_SEQUENCE_NUMBER and self.client.asks_former_leaders:
+                self.facts.count("sequence numbers out of order")
                 refused.append(each)
             else:
                 self.unexpected("Produce", code)
