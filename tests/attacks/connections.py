@@ -37,7 +37,7 @@ def silent(victim: Victim, count: int) -> None:
         assert not closed_of(connections)
 
 
-@attack("connections to SASL_SSL that say nothing", count=10_000, growth_max_megabytes=400)
+@attack("connections to SASL_SSL that say nothing", count=10_000, growth_max_megabytes=120)
 def silent_secure(victim: Victim, count: int) -> None:
     with many(victim.ports["SASL_SSL"], count) as connections:
         hold(5)
