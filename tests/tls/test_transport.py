@@ -368,6 +368,46 @@ def test_a_client_that_leaves_during_the_handshake(pki, sent):
         gc.enable()
 
 
+def test_a_descriptor_that_was_lost_may_be_that_of_another_connection(pki, monkeypatch):
+    """`wrap_socket` closes it if the peer has disconnected after its first bytes."""
+
+    def lose(context, connected, **named):
+        os.close(connected.detach())
+        raise ssl.SSLError(1, "Closed before TLS handshake with data in recv buffer.")
+
+    async def test():
+        loop = asyncio.get_running_loop()
+        listener = listening(ServerTls(pki.server))
+        with socket.create_connection(listener.address) as client:
+            transport = await accepted(listener)
+            lost = transport._descriptor
+            monkeypatch.setattr(ssl.SSLContext, "wrap_socket", lose)
+            failed = loop.create_future()
+            transport.watch_readable(lambda: failed.set_result(None))
+            client.sendall(b"hello")
+            await failed
+        with pytest.raises(ConnectionResetError):
+            transport.recv_into(bytearray(1))
+        near, far = socket.socketpair()
+        if far.fileno() == lost:
+            near, far = far, near
+        elif near.fileno() != lost:
+            os.dup2(near.fileno(), lost)
+        ready = loop.create_future()
+        loop.add_reader(lost, lambda: ready.done() or ready.set_result(None))
+        transport.close()
+        far.send(b"x")
+        await asyncio.wait_for(ready, 10)
+        loop.remove_reader(lost)
+        if near.fileno() != lost:
+            os.close(lost)
+        near.close()
+        far.close()
+        listener.close()
+
+    run(test())
+
+
 def test_a_transport_may_be_closed_during_the_handshake(pki):
     async def test():
         listener = listening(ServerTls(pki.server))
@@ -404,10 +444,10 @@ def test_a_socket_is_closed_if_the_loop_ends_during_the_handshake(pki):
         return transport, listener._handshakes
 
     transport, handshakes = asyncio.run(test())
-    assert transport._connected.fileno() != -1, "the thread will use it"
+    assert transport._socket.fileno() != -1, "the thread still uses it"
     may_step.set()
     handshakes.shutdown()
-    assert (transport._connected or transport._socket).fileno() == -1
+    assert transport._socket.fileno() == -1
 
 
 def test_the_end_is_noticed_if_the_socket_stays_open(pki):

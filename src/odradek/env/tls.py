@@ -5,8 +5,8 @@ an accepted connection begins when the client has sent its first bytes. `connect
 transport of a connection to another node after the handshake. Each step of a handshake runs in a
 thread, because it computes for up to some milliseconds with the private key; `ssl` releases the
 interpreter's lock in this time. A step never waits for the network: if it needs more bytes, the
-event loop waits for them. The first step creates OpenSSL's object, so a connection that sends nothing
-costs little more than without TLS.
+event loop waits for them. OpenSSL's object is created before the first step, so a connection that sends
+nothing costs little more than without TLS.
 
 - OpenSSL decrypts whole TLS records of up to 16 KiB. If the caller's buffer is too small for a TLS
   record, the remaining decrypted bytes stay in OpenSSL's memory. The kernel does not report the
@@ -75,9 +75,10 @@ def _reader_and_writer(encrypted: ssl.SSLSocket) -> tuple[_Read, _Write]:
     """Return the functions that read and write.
 
     The methods of `SSLSocket` would add one or two calls in Python for each record. Python does not
-    document the attribute for the object inside, so it may be missing in other versions.
+    document the attribute for the object inside, so it may be missing in other versions. It is None if
+    the peer has disconnected.
     """
-    inner: Any = getattr(encrypted, "_sslobj", encrypted)
+    inner: Any = getattr(encrypted, "_sslobj", None) or encrypted
     return inner.read, inner.write
 
 
@@ -226,6 +227,9 @@ class TlsTransport:
         """Run a step of the handshake in a thread."""
         self._loop.remove_reader(self._descriptor)
         self._loop.remove_writer(self._descriptor)
+        if self._connected is not None and not self._wrap(self._connected):
+            self._fail(ConnectionResetError("the connection was closed during the handshake"))
+            return
         self._is_stepping = True
         try:
             future = self._loop.run_in_executor(self._handshakes, self._run_step)
@@ -243,29 +247,34 @@ class TlsTransport:
         one of the two closes it.
         """
         try:
-            if self._connected is not None:
-                self._wrap(self._connected)
             self._socket.do_handshake()
         finally:
             self._is_stepping = False
             if self._is_closed:
                 self._close_socket()
 
-    def _wrap(self, connected: socket.socket) -> None:
-        """Create OpenSSL's object for the socket, in a thread.
+    def _wrap(self, connected: socket.socket) -> bool:
+        """Create OpenSSL's object for the socket; return False if the peer has disconnected.
 
-        Raises:
-            OSError: the peer has disconnected.
+        `wrap_socket` may close the descriptor of a socket without a peer. From then on, the number may
+        be that of another connection. So this runs on the event loop, which forgets the number at once.
         """
-        connected.getpeername()  # of a socket without a peer, `wrap_socket` loses the descriptor
-        self._socket = self._context.wrap_socket(
-            connected,
-            server_side=self._server_name is None,
-            server_hostname=self._server_name,
-            do_handshake_on_connect=False,
-        )
+        try:
+            connected.getpeername()
+            self._socket = self._context.wrap_socket(
+                connected,
+                server_side=self._server_name is None,
+                server_hostname=self._server_name,
+                do_handshake_on_connect=False,
+            )
+        except OSError:
+            if connected.fileno() < 0:
+                self.prefer()
+                self._descriptor = -1
+            return False
         self._read, self._write = _reader_and_writer(self._socket)
         self._connected = None
+        return True
 
     def _close_socket(self) -> None:
         (self._connected or self._socket).close()
@@ -388,8 +397,8 @@ class TlsTransport:
     def _accept(self, view: memoryview, kept: int, more: bool) -> int:
         """Send `view`, which begins with the bytes that were kept; return how many others are accepted.
 
-        If more bytes follow, keep those that do not fill a record. But a call that repeats another one
-        must not have fewer bytes.
+        If more bytes follow, keep those that do not fill a record. After a call that the socket did not
+        accept, OpenSSL must get the same bytes or more, so then all are passed.
         """
         size = len(view)
         whole = size - size % RECORD_BYTES_MAX if more and not self._is_behind else size
@@ -399,7 +408,11 @@ class TlsTransport:
         return (size if is_complete else sent) - kept
 
     def _encrypt(self, view: memoryview, more: bool) -> int:
-        """Encrypt and send; return the number of bytes accepted: all, or the first calls' bytes."""
+        """Encrypt and send; return the number of bytes accepted.
+
+        Raises:
+            BlockingIOError: none.
+        """
         size = len(view)
         if (more or size > RECORD_BYTES_MAX) and not self._is_corked:
             self._cork(True)
@@ -485,9 +498,10 @@ class TlsTransport:
             return
         self._is_closed = True
         self._error = self._on_readable = self._on_writable = None
-        self._loop.remove_reader(self._descriptor)
-        self._loop.remove_writer(self._descriptor)
-        self.prefer()
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+            self._loop.remove_writer(self._descriptor)
+            self.prefer()
         if self._is_stepping:
             return  # `_run_step` closes the socket, which the thread still uses
         if self._state is _State.OPEN:
