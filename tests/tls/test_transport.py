@@ -7,6 +7,7 @@ import os
 import random
 import socket
 import ssl
+import struct
 import threading
 import weakref
 
@@ -18,6 +19,7 @@ from odradek.env.network import SocketNetwork, StreamOptions
 from odradek.env.tls import HANDSHAKE_THREADS, TlsTransport
 from odradek.env.tls_context import make_context
 from odradek.env.tls_files import ClientAuth, ServerTls, TlsError
+from odradek.env.tls_stream import UNASKED_MAX
 from odradek.network.output import Output
 
 
@@ -88,6 +90,64 @@ def test_decrypted_bytes_in_memory_are_readable(pki, size):
     run(test())
 
 
+def test_requests_that_come_alone_or_together(pki):
+    """After a request that came alone, OpenSSL is not asked for more; nothing is left behind."""
+
+    def request(size):
+        return struct.pack(">i", size) + os.urandom(size)
+
+    async def test():
+        listener = listening(ServerTls(pki.server))
+        transport, _, writer = await connected(listener, pki)
+        while transport._state.value != "open":
+            await asyncio.sleep(0.001)
+        stream = transport._stream
+        read, calls = stream._read, 0
+
+        def counted(size, view):
+            nonlocal calls
+            calls += 1
+            return read(size, view)
+
+        stream._read = counted
+        buffer = bytearray(100_000)
+        received, arrived = bytearray(), asyncio.Event()
+
+        def receive():
+            with contextlib.suppress(BlockingIOError):
+                received.extend(buffer[: transport.recv_into(buffer)])
+            arrived.set()
+
+        async def exchange(*sent):
+            """Send records; return how often OpenSSL was called until all have arrived."""
+            nonlocal calls
+            calls = 0
+            received.clear()
+            for each in sent:
+                writer.write(each)
+            while len(received) < len(b"".join(sent)):
+                await arrived.wait()
+                arrived.clear()
+            assert received == b"".join(sent)
+            return calls
+
+        transport.watch_readable(receive)
+        assert await exchange(request(100)) == 2
+        assert [await exchange(request(100)) for _ in range(UNASKED_MAX + 2)] == [
+            *[1] * UNASKED_MAX, 2, 1
+        ]  # fmt: skip
+        for _ in range(3):
+            await exchange(*[request(size) for size in (100, 0, 5000, 40_000, 8)])
+            await exchange(request(10)[:7], b"rest")
+            await exchange(b"1", b"", b"\xff\xff\xff\xff", b"\0\0\0\0", b"ends")
+            await exchange(request(100) + request(200), request(300))
+        transport.close()
+        writer.close()
+        listener.close()
+
+    run(test())
+
+
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 def test_a_slow_reader_gets_all_bytes_in_order(pki, tmp_path, version):
     file = tmp_path / "records"
@@ -147,13 +207,13 @@ def test_the_parts_of_a_response_fill_records(pki, tmp_path):
         transport, reader, writer = await connected(listener, pki)
         while transport._state.value != "open":
             await asyncio.sleep(0.001)
-        descriptor, write, calls = os.open(file, os.O_RDONLY), transport._write, []
+        descriptor, write, calls = os.open(file, os.O_RDONLY), transport._stream._write, []
 
         def counted(view):
             calls.append(len(view))
             return write(view)
 
-        transport._write = counted
+        transport._stream._write = counted
         for length, expected in (
             (1000, [1010]),
             (16_000, [16_010]),
@@ -495,7 +555,7 @@ def test_a_client_that_ends_without_an_alert(pki, monkeypatch, with_inner):
     """As if it had crashed. The methods of `SSLSocket` are used if there is no object inside."""
     if not with_inner:
         monkeypatch.setattr(
-            "odradek.env.tls._reader_and_writer",
+            "odradek.env.tls_stream._reader_and_writer",
             lambda encrypted: (encrypted.read, encrypted.write),
         )
 

@@ -8,18 +8,9 @@ interpreter's lock in this time. A step never waits for the network: if it needs
 event loop waits for them. OpenSSL's object is created before the first step, so a connection that sends
 nothing costs little more than without TLS.
 
-- OpenSSL decrypts whole TLS records of up to 16 KiB. If the caller's buffer is too small for a TLS
-  record, the remaining decrypted bytes stay in OpenSSL's memory. The kernel does not report the
-  socket as readable because of these bytes. So the transport itself calls the callback in each
-  iteration until the caller has received these bytes.
-- One call of OpenSSL encrypts many TLS records, and sends each of them by itself. `TCP_CORK` lets the
-  kernel put them into large packets. If the socket does not accept all records, OpenSSL does not say
-  how many it has accepted, and the next call must pass the same bytes again, or more. This is what
-  the callers of a `Transport` do.
-- Bytes are kept until there are enough for a TLS record, as long as the caller says that more will follow.
-  So a small response is one record, although its records are in a file.
-- `sendfile` cannot be used, because the bytes are encrypted in this process and not in the kernel.
-  `send_file` reads a part of the file into a buffer, which all connections share, and encrypts it.
+The bytes after the handshake pass through a `TlsStream`. If a part of a TLS record stays in OpenSSL's
+memory, the kernel does not report the socket as readable. Then the transport itself calls the callback
+in each iteration until the caller has received everything.
 """
 
 from __future__ import annotations
@@ -37,19 +28,11 @@ from typing import Any
 from odradek.env import event_loop
 from odradek.env.file_range import FileRange
 from odradek.env.tls_files import TlsError
+from odradek.env.tls_stream import CALL_BYTES_MAX, READ_BYTES_MAX, TlsStream
 
-RECORD_BYTES_MAX = 16 * 1024
-"""The longest record of TLS."""
-CALL_BYTES_MAX = 4 * RECORD_BYTES_MAX
-"""Maximum number of bytes that are passed to OpenSSL in one call. If the socket is full, they are read
-from the file again for the next call. Parts are joined until they have at least this many bytes."""
-READ_BYTES_MAX = 4 * CALL_BYTES_MAX
-"""Maximum number of bytes read at a time from a file. They should fit into the processor's cache."""
 HANDSHAKE_THREADS = 2
 PROTOCOL_VERSION_ALERT = bytes.fromhex("15 0303 0002 02 46")
 """A record of TLS 1.2 with the fatal alert protocol_version."""
-_CORK: int | None = getattr(socket, "TCP_CORK", None)
-"""The socket option of Linux: send only full packets until the option is removed."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNKNOWN_PROTOCOL")
 """OpenSSL's errors about bytes that are not TLS. It sends no alert for them."""
 
@@ -62,24 +45,6 @@ class _FileBuffer(threading.local):
 
 
 _file_buffer = _FileBuffer()
-
-
-_Read = Callable[[int, memoryview], int]
-"""Reads a record into memory, with a limit in bytes. It may raise SSLEOFError if the peer ends the
-connection without TLS's own message."""
-_Write = Callable[[memoryview], int]
-"""Encrypts bytes and sends them. Returns their number."""
-
-
-def _reader_and_writer(encrypted: ssl.SSLSocket) -> tuple[_Read, _Write]:
-    """Return the functions that read and write.
-
-    The methods of `SSLSocket` would add one or two calls in Python for each record. Python does not
-    document the attribute for the object inside, so it may be missing in other versions. It is None if
-    the peer has disconnected.
-    """
-    inner: Any = getattr(encrypted, "_sslobj", None) or encrypted
-    return inner.read, inner.write
 
 
 class _State(Enum):
@@ -98,24 +63,19 @@ class TlsTransport:
         "_descriptor",
         "_error",
         "_handshakes",
-        "_is_behind",
         "_is_closed",
-        "_is_corked",
         "_is_deferred",
-        "_is_ended",
         "_is_pending_scheduled",
         "_is_refused",
         "_is_stepping",
-        "_kept",
         "_loop",
         "_on_readable",
         "_on_writable",
         "_opened",
-        "_read",
         "_server_name",
         "_socket",
         "_state",
-        "_write",
+        "_stream",
         "local_address",
         "peer_address",
     )
@@ -145,8 +105,7 @@ class TlsTransport:
         self._connected: socket.socket | None = connected
         """The socket until the first step of the handshake. Then it is in `_socket`."""
         self._socket: ssl.SSLSocket
-        self._read: _Read
-        self._write: _Write
+        self._stream: TlsStream
         self._descriptor = connected.fileno()
         self._handshakes = handshakes
         self._loop = loop
@@ -162,16 +121,8 @@ class TlsTransport:
         self._is_stepping = False
         """Whether a thread uses the socket."""
         self._is_pending_scheduled = False
-        self._is_ended = False
-        """Whether the client has ended its direction. The socket may stay open without bytes."""
         self._is_closed = False
         self._is_deferred = False
-        self._kept = b""
-        """Accepted bytes that will be sent with those that follow; fewer than a record."""
-        self._is_corked = False
-        """Whether the kernel keeps a packet that is not full."""
-        self._is_behind = False
-        """Whether the socket did not accept all bytes of the last call."""
         self._opened: asyncio.Future[None] | None = None
         """Done when the handshake is complete or has failed; None if nobody waits for it."""
         if server_name is None:
@@ -272,7 +223,7 @@ class TlsTransport:
                 self.prefer()
                 self._descriptor = -1
             return False
-        self._read, self._write = _reader_and_writer(self._socket)
+        self._stream = TlsStream(self._socket, _file_buffer.view)
         self._connected = None
         return True
 
@@ -337,103 +288,28 @@ class TlsTransport:
     def recv_into(self, buffer: bytearray | memoryview, /) -> int:
         """See `Transport`. Receive as many records as fit into the buffer."""
         self._check_open()
-        view = memoryview(buffer)
-        size = len(view)
-        received = 0
-        read = self._read
-        try:
-            while received < size:
-                count = read(size - received, view[received:] if received else view)
-                if not count:
-                    self._is_ended = True
-                    break
-                received += count
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            if not received:
-                raise BlockingIOError from None
-            return received  # OpenSSL has nothing more
-        except ssl.SSLEOFError:
-            self._is_ended = True
-        self._schedule_pending()
+        stream = self._stream
+        received = stream.recv_into(buffer)
+        if stream.has_more:
+            self._schedule_pending()
         return received
 
     def send(self, data: bytes | bytearray | memoryview, /) -> int:
         """See `Transport`."""
-        return self._send(memoryview(data), False)
+        self._check_open()
+        return self._stream.send(memoryview(data), False)
 
     def send_parts(
         self, parts: Sequence[bytes | bytearray | memoryview], more: bool = False, /
     ) -> int:
         """See `Transport`."""
-        if len(parts) == 1:
-            return self._send(memoryview(parts[0]), more)
-        joined = bytearray()
-        for part in parts:
-            joined += part
-            if len(joined) >= CALL_BYTES_MAX:
-                break
-        return self._send(memoryview(joined), more)
+        self._check_open()
+        return self._stream.send_parts(parts, more)
 
     def send_file(self, part: FileRange, more: bool = False, /) -> int:
         """See `Transport`."""
         self._check_open()
-        kept = len(self._kept)
-        size_max = CALL_BYTES_MAX if self._is_behind else READ_BYTES_MAX
-        size = min(part.length, size_max - kept)
-        view = _file_buffer.view
-        view[:kept] = self._kept
-        count = os.preadv(part.descriptor, (view[kept : kept + size],), part.position)
-        return self._accept(view[: kept + count], kept, more or count < part.length) if count else 0
-
-    def _send(self, view: memoryview, more: bool) -> int:
-        """Accept bytes that follow those that are kept; return how many."""
-        self._check_open()
-        kept = len(self._kept)
-        if not kept:
-            return self._accept(view, 0, more)
-        joined = memoryview(self._kept + view[: CALL_BYTES_MAX - kept])
-        return self._accept(joined, kept, more or len(joined) < kept + len(view))
-
-    def _accept(self, view: memoryview, kept: int, more: bool) -> int:
-        """Send `view`, which begins with the bytes that were kept; return how many others are accepted.
-
-        If more bytes follow, keep those that do not fill a record. After a call that the socket did not
-        accept, OpenSSL must get the same bytes or more, so then all are passed.
-        """
-        size = len(view)
-        whole = size - size % RECORD_BYTES_MAX if more and not self._is_behind else size
-        sent = self._encrypt(view[:whole], more) if whole else 0
-        is_complete = sent == whole
-        self._kept = bytes(view[whole:]) if is_complete else b""
-        return (size if is_complete else sent) - kept
-
-    def _encrypt(self, view: memoryview, more: bool) -> int:
-        """Encrypt and send; return the number of bytes accepted.
-
-        Raises:
-            BlockingIOError: none.
-        """
-        size = len(view)
-        if (more or size > RECORD_BYTES_MAX) and not self._is_corked:
-            self._cork(True)
-        sent = 0
-        write = self._write
-        try:
-            while sent < size:
-                sent += write(view[sent : sent + CALL_BYTES_MAX])
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            if not sent:
-                raise BlockingIOError from None
-        finally:
-            self._is_behind = sent < size
-            if self._is_corked and (self._is_behind or not more):
-                self._cork(False)
-        return sent
-
-    def _cork(self, corked: bool) -> None:
-        if _CORK is not None:
-            self._socket.setsockopt(socket.IPPROTO_TCP, _CORK, corked)
-            self._is_corked = corked
+        return self._stream.send_file(part, more)
 
     # -- readiness ------------------------------------------------------------------------------
 
@@ -466,21 +342,16 @@ class TlsTransport:
             if self._state is _State.OPEN:
                 self._loop.remove_writer(self._descriptor)
 
-    @property
-    def _is_pending(self) -> bool:
-        """Whether there is something to receive that the event loop cannot see in the socket."""
-        return self._is_ended or self._socket.pending() > 0
-
     def _schedule_pending(self) -> None:
         """If decrypted bytes wait in memory, call the callback in the next iteration."""
-        if self._on_readable is None or self._is_pending_scheduled or not self._is_pending:
+        if self._on_readable is None or self._is_pending_scheduled or not self._stream.is_pending():
             return
         self._is_pending_scheduled = True
         self._loop.call_soon(self._receive_pending)
 
     def _receive_pending(self) -> None:
         self._is_pending_scheduled = False
-        if self._is_closed or self._on_readable is None or not self._is_pending:
+        if self._is_closed or self._on_readable is None or not self._stream.is_pending():
             return
         self._on_readable()
         if not self._is_closed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from odradek.env.file_range import FileRange
 from odradek.env.file_system import FileSystem
 from odradek.log.log_segments import LogSegments
-from odradek.log.results import FetchData
+from odradek.log.results import FetchData, new_fetch_data
 from odradek.log.scan import BatchAt
 from odradek.log.transaction_index import AbortedTransaction
 
@@ -49,7 +49,8 @@ def read(
         if with_aborted:
             upper = _upper_offset(segments, number, first, length, end_offset, files)
             aborted = collect_aborted(segments, number, offset, upper, files)
-        return FetchData(FileRange(file.descriptor, first.position, length, file), aborted)
+        part = FileRange(file.descriptor, first.position, length, file)
+        return new_fetch_data(FetchData, (part, aborted))
     return None
 
 

@@ -17,7 +17,9 @@ class FetchData(NamedTuple):
 
 
 # Creates a `FetchData` in half the time of a call of the class. Every read needs a `FetchData`.
-new_fetch_data: Callable[[type[FetchData], tuple[FileRange, tuple[()]]], FetchData]
+new_fetch_data: Callable[
+    [type[FetchData], tuple[FileRange, Sequence[AbortedTransaction]]], FetchData
+]
 new_fetch_data = tuple.__new__
 
 

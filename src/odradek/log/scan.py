@@ -19,7 +19,7 @@ from odradek.records.batch import (
 from odradek.records.errors import CorruptBatch
 from odradek.records.legacy import LegacyMessage
 
-_PIECE = 16_384
+_PIECE = 8_192
 """Number of bytes per read. If a batch is larger, its last bytes are not read."""
 _HEADER = Struct(">qiibIhiqq")
 _MIN = 17

@@ -67,6 +67,7 @@ class Segment:
 
     __slots__ = (
         "_index_interval_bytes",
+        "_offset_index_path",
         "_policy",
         "_pwrite",
         "aborted",
@@ -114,6 +115,8 @@ class Segment:
         """The open `.log` file. The pool may drop the file (`hold_file`)."""
         self.is_file_used = False
         """Whether the file was used since the pool last checked."""
+        self._offset_index_path = ""
+        """The path of the offset index, which is needed for each search. Empty until it is needed."""
         self.offset_index: OffsetIndex | None = None
         self.time_index: TimeIndex | None = None
         self.aborted: list[AbortedTransaction] | None = None if has_aborted else []
@@ -455,6 +458,12 @@ class Segment:
         """Return the path of the file of a kind, such as `names.LOG`."""
         return f"{self.directory}/{self.base_offset:020d}{kind}{self.suffix}"
 
+    def _index_path(self) -> str:
+        path = self._offset_index_path
+        if not path:
+            path = self._offset_index_path = self.path(names.OFFSET_INDEX)
+        return path
+
     def open_file(self) -> OpenFile:
         """Open the `.log` file.
 
@@ -518,6 +527,7 @@ class Segment:
     def on_directory_moved(self, directory: str) -> None:
         """Record that the directory of the partition was renamed. Open files stay open."""
         self.directory = directory
+        self._offset_index_path = ""
 
     def rename(self, suffix: str) -> None:
         """Change the suffix of all files of the segment.
@@ -532,6 +542,7 @@ class Segment:
                 target = source.removesuffix(self.suffix) + suffix
                 file_system.rename(source, target)
         self.suffix = suffix
+        self._offset_index_path = ""
 
     def status(self) -> FileStatus | None:
         """Return the status of the `.log` file; None if it does not exist."""
@@ -618,7 +629,7 @@ class Segment:
         """Return the position of the batch that contains `offset`, or of an earlier batch."""
         offsets, _ = self.indexes()
         files = files or self.storage.file_system
-        found = offsets.floor(files, self.path(names.OFFSET_INDEX), offset - self.base_offset)
+        found = offsets.floor(files, self._index_path(), offset - self.base_offset)
         return 0 if found is None or found[1] >= self.size else found[1]
 
     def position_of(self, base_offset: int) -> int | None:
@@ -642,7 +653,7 @@ class Segment:
 
         If batches are larger than `index.interval.bytes`, almost every batch has an entry.
         """
-        path = self.path(names.OFFSET_INDEX)
+        path = self._index_path()
         offsets, _ = self.indexes()
         number = offsets.count_to(files, path, offset - self.base_offset - 1)
         if number == len(offsets):
@@ -660,7 +671,7 @@ class Segment:
     def offset_at(self, position: int, files: FileSystem | None = None) -> int | None:
         """Return the offset of the first index entry at or after `position`, or None."""
         files = files or self.storage.file_system
-        path = self.path(names.OFFSET_INDEX)
+        path = self._index_path()
         offsets, _ = self.indexes()
         before = offsets.count_to(files, path, position - 1, field=1)
         if before == len(offsets):
