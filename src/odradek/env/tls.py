@@ -183,26 +183,36 @@ class TlsTransport:
             return
         self._is_stepping = True
         try:
-            future = self._loop.run_in_executor(self._handshakes, self._run_step)
+            if self._handshakes is None:
+                self._loop.run_in_executor(None, self._run_step)
+            else:
+                self._handshakes.submit(self._run_step)
         except RuntimeError as error:  # the listener is closed
             self._is_stepping = False
             self._fail(ConnectionError(str(error)))
-            return
-        future.add_done_callback(self._on_step)
 
     def _run_step(self) -> None:
-        """Run a step of the handshake, in a thread.
+        """Run a step of the handshake, in a thread. Then call `_on_step` on the event loop.
+
+        An asyncio future would call it one iteration of the event loop later.
 
         If the transport was closed in the meantime, this thread closes the socket, because the event
         loop may have ended. `close` writes `_is_closed` before it reads `_is_stepping`, so at least
         one of the two closes it.
         """
+        failure: Exception | None = None
         try:
             self._socket.do_handshake()
-        finally:
-            self._is_stepping = False
-            if self._is_closed:
-                self._close_socket()
+        except Exception as error:  # noqa: BLE001  `_on_step` handles it
+            failure = error.with_traceback(None)  # the traceback would refer to this frame
+        self._is_stepping = False
+        if self._is_closed:
+            self._close_socket()
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._on_step, failure)
+        except RuntimeError:
+            pass  # the event loop has ended
 
     def _wrap(self, connected: socket.socket) -> bool:
         """Create OpenSSL's object for the socket; return False if the peer has disconnected.
@@ -230,15 +240,14 @@ class TlsTransport:
     def _close_socket(self) -> None:
         (self._connected or self._socket).close()
 
-    def _on_step(self, done: asyncio.Future[None]) -> None:
-        error = None if done.cancelled() else done.exception()
+    def _on_step(self, error: Exception | None) -> None:
         if self._is_closed:
             return
         if isinstance(error, ssl.SSLWantReadError):
             self._loop.add_reader(self._descriptor, self._step_on_bytes)
         elif isinstance(error, ssl.SSLWantWriteError):
             self._loop.add_writer(self._descriptor, self._step)
-        elif error is not None or done.cancelled():
+        elif error is not None:
             self._fail(error if isinstance(error, OSError) else ConnectionError(str(error)))
         else:
             self._state = _State.OPEN

@@ -26,7 +26,7 @@ SECONDS_ALONE: Final = 0.001
 """No request of a turn, except the first two, begins later than this after the first one, if no other
 connection waits."""
 SECONDS_BESIDE_OTHERS: Final = 0.00025
-ROUND_SECONDS: Final = 0.0005
+ROUND_SECONDS: Final = 0.00025
 """No turn begins later than this after the first one of an iteration."""
 
 
