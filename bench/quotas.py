@@ -37,8 +37,10 @@ CLIENTS = 4
 QUOTA = 10_000_000
 """Bytes per second."""
 VALUE_BYTES = 1000
-WARM_UP_SECONDS, SECONDS, QUICK_SECONDS = 15, 60, 12
-"""The burst of a quota is ten times its rate. It takes as long until the rate is that of the quota.
+WARM_UP_SECONDS, NOISY_WARM_UP_SECONDS, SECONDS, QUICK_SECONDS = 45, 15, 60, 12
+"""The burst of a quota is ten times its rate. It takes as long until the rate is that of the quota. Then
+the windows with the burst end, and clients send another burst, every eleven seconds, but each time
+over a longer time. After the warm-up of `NOISY_WARM_UP_SECONDS` only the latency of others is measured.
 The quick run counts a bit more than one period of the windows."""
 FETCHED_RECORDS = 60_000
 """The records of each partition, which consumers read again and again."""
@@ -162,8 +164,9 @@ def limited(contender: Contender, client_id: str, name: str) -> Iterator[None]:
 class Load:
     """Four clients in processes of their own."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, warm_up: float, seconds: float) -> None:
         self._processes = ProcessPoolExecutor(CLIENTS, get_context("spawn"))
+        self._warm_up = warm_up
         self._seconds = seconds
         self._running: list[Future[Counted]] = []
 
@@ -172,7 +175,7 @@ class Load:
 
         With `each`, a client gets its number as a further argument.
         """
-        begin = time.monotonic() + WARM_UP_SECONDS
+        begin = time.monotonic() + self._warm_up
         end = begin + self._seconds
         for number in range(CLIENTS):
             own = (number,) if each else ()
@@ -191,9 +194,9 @@ class Load:
 
 
 @contextmanager
-def load(seconds: float) -> Iterator[Load]:
+def load(seconds: float, warm_up: float = WARM_UP_SECONDS) -> Iterator[Load]:
     """Yield four clients, and end their processes."""
-    made = Load(seconds)
+    made = Load(warm_up, seconds)
     try:
         yield made
     finally:
@@ -220,7 +223,10 @@ def one_round(
         environment.let_settle()
         with environment.topic(contender) as own:
             quiet = tail(environment, contender, own)
-            with limited(contender, "noisy", "producer_byte_rate"), load(seconds) as noisy:
+            with (
+                limited(contender, "noisy", "producer_byte_rate"),
+                load(seconds, NOISY_WARM_UP_SECONDS) as noisy,
+            ):
                 begin = noisy.start(produce, bootstrap, "noisy", topic)
                 time.sleep(begin - time.monotonic())
                 beside = tail(environment, contender, own)
