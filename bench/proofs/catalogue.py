@@ -207,6 +207,7 @@ LONG_TESTS = (
     LongTest(
         "attacks", "percent of the connections and requests of all attacks", 100,
         _pytest("-m", "long", "tests/attacks"), "ODRADEK_ATTACK_PERCENT",
+        extra={"ODRADEK_ATTACK_BUILD": "wheel"},
     ),
     LongTest("compat", "all clients", 1, _module("compat"), quick_arguments=_ONE_SCENARIO),
     LongTest(

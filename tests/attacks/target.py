@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
+from bench.build import PURE, prepared
 from compat.lab.broker import Broker
-from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import ROOT, free_port
 from tests.bad_input.target import create_topic
 from tests.tls.conftest import Authority
@@ -26,6 +26,8 @@ USER, PASSWORD = "honest", "honest-secret"
 LISTENERS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+BUILD = os.environ.get("ODRADEK_ATTACK_BUILD", PURE)
+"""`wheel`: the nodes are the wheel of this commit, as users install it. `pure`: they are the checkout."""
 SAMPLE_SECONDS = 0.05
 LIMIT_TIMES = 3
 """The limit of the p99 of the honest clients during an attack, relative to the p99 without it. It is
@@ -148,7 +150,7 @@ class Victim:
         self.ports = {name: free_port() for name in LISTENERS}
         listeners = [f"{name}://127.0.0.1:{port}" for name, port in self.ports.items()]
         users = f'user_{USER}="{PASSWORD}"'
-        self.node: Broker = OdradekNode(
+        self.node: Broker = prepared(BUILD).node()(
             directory=directory / "node",
             listeners=listeners,
             settings={

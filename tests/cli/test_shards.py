@@ -113,20 +113,11 @@ def test_what_does_not_fit(tmp_path, words, problem):
     assert problem in outcome.err
 
 
-def secured_settings(files, port):
-    """The settings of a cluster's node, without what shards set themselves."""
-    made = invoke("secure", "init", files, "--node", f"1@127.0.0.1:{port}")
-    assert made.code == 0, made.err
-    settings = parse_properties((files / "server-1.properties").read_bytes())
-    for name in ("process.roles", "controller.listener.names", "controller.quorum.voters"):
-        del settings[name]
-    return settings | {"listeners": f"SASL_SSL://127.0.0.1:{port}"}
-
-
 def test_a_controller_without_a_protocol(tmp_path):
-    settings = secured_settings(tmp_path / "secured", 9000)
+    assert invoke("secure", "init", tmp_path / "secured", "--shards").code == 0
+    file = tmp_path / "secured" / "server.properties"
+    settings = parse_properties(file.read_bytes())
     del settings["listener.security.protocol.map"]
-    file = tmp_path / "shards.properties"
     file.write_bytes(format_properties(settings))
     outcome = invoke("serve", "--shards", 2, "--data", tmp_path / "data", "--config", file)
     assert outcome.code == 2
@@ -264,10 +255,11 @@ def test_two_shards_of_which_one_is_killed(tmp_path):
 def test_shards_with_tls_and_sasl(tmp_path):
     base = free_base()
     files = tmp_path / "secured"
-    settings = secured_settings(files, base) | {"log.dirs": str(tmp_path / "data")}
-    file = tmp_path / "shards.properties"
-    file.write_bytes(format_properties(settings))
-    words = [sys.executable, "-m", "odradek", "serve", "--shards", "2", "--config", str(file)]
+    made = invoke("secure", "init", files, "--shards", "--port", base)
+    assert made.code == 0, made.err
+    assert f"odradek serve --shards 2 --config {files}/server.properties" in made.err
+    words = [sys.executable, "-m", "odradek", "serve", "--shards", "2", "--config"]
+    words += [str(files / "server.properties")]
     client = ["--command-config", files / "client.properties"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         try:

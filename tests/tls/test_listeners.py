@@ -219,6 +219,8 @@ def test_a_new_certificate_keeps_the_names(pki, broker, caplog, tmp_path):
             alter(broker, setting, made(subject, names))
         assert refused.value.args[0].code() == KafkaError.INVALID_REQUEST
     made("other", "DNS:elsewhere.example,DNS:more.example", "key.pem")
+    with pytest.raises(KafkaException, match="the distinguished name CN=other"):
+        alter(broker, setting, file)  # another file under the same name
     alter(broker, "log.cleaner.threads", "1")  # all keys are read again
     assert "listener KEPT keeps its key and certificates: the certificate in" in caplog.text
 

@@ -28,6 +28,7 @@ from odradek.broker.share.manager import SharePartitionManager
 from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.session.fetch import FetchSessionCache
+from odradek.env.certificate_names import CertificateNames
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.env.randomness import RandomBytes
@@ -76,6 +77,12 @@ class Broker:
     """Checks what clients may do. None if `authorizer.class.name` is empty."""
     quotas: QuotaManagers | None = None
     """The quotas of clients. None while no client has a limit."""
+    certificate_names: Callable[[str], CertificateNames | None] = lambda _: None
+    """Returns the names in the certificate that a listener uses; None if they are not known."""
+
+    def use_certificate_names(self, names: Callable[[str], CertificateNames | None]) -> None:
+        """Set the function that returns the names in a listener's certificate."""
+        self.certificate_names = names
 
     def use_directory_moves(self, moves: DirectoryMoves) -> None:
         """Set the object that moves replicas between log directories."""

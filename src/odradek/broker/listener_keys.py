@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.layers import BrokerLayers
 from odradek.config.tls import TlsSettings, tls_settings
-from odradek.env.certificate_names import certificate_names, check_change
+from odradek.env.certificate_names import CertificateNames, certificate_names, check_change
 from odradek.env.tls_context import make_context
 from odradek.env.tls_files import PEM, ClientAuth, ServerTls
 
@@ -35,10 +35,17 @@ def server_tls(settings: TlsSettings) -> ServerTls:
     )
 
 
-def check_keys(config: BrokerConfig, changed: Iterable[str], per_broker: Mapping[str, str]) -> None:
+def check_keys(
+    config: BrokerConfig,
+    changed: Iterable[str],
+    per_broker: Mapping[str, str],
+    names_in_use: Callable[[str], CertificateNames | None],
+) -> None:
     """Check the files of the listeners that have a setting in `changed`.
 
-    `per_broker` are all settings of this broker after the change.
+    `per_broker` are all settings of this broker after the change. `names_in_use` returns the names in the
+    certificate of a listener, whose file may have been replaced since it was read. If it returns None, the
+    names in the file are compared.
 
     Raises:
         ConfigurationError: settings do not fit together.
@@ -54,5 +61,7 @@ def check_keys(config: BrokerConfig, changed: Iterable[str], per_broker: Mapping
         if listener.lower() in listeners:
             new = server_tls(tls_settings(layers, listener))
             make_context(new)
-            present = server_tls(tls_settings(config.layers, listener))
-            check_change(certificate_names(present), certificate_names(new), new)
+            present = names_in_use(listener)
+            if present is None:
+                present = certificate_names(server_tls(tls_settings(config.layers, listener)))
+            check_change(present, certificate_names(new), new)

@@ -130,9 +130,15 @@ _days_option = click.option(
     multiple=True,
     help="A node of a cluster; repeatable. The controller listens on the next port.",
 )
+@click.option("--shards", is_flag=True, help="Make settings for odradek serve --shards.")
 @_days_option
 def init(
-    directory: Path, port: int, hosts: tuple[str, ...], nodes: tuple[str, ...], days: int
+    directory: Path,
+    port: int,
+    hosts: tuple[str, ...],
+    nodes: tuple[str, ...],
+    shards: bool,
+    days: int,
 ) -> None:
     """Make a certificate authority, certificates, and settings of nodes and clients.
 
@@ -145,7 +151,14 @@ def init(
     \b
     A cluster:
       odradek secure init cluster --node 1@a:9092 --node 2@b:9092 --node 3@c:9092
+
+    \b
+    Several nodes on this machine, to use more than one core:
+      odradek secure init secured --shards
+      odradek serve --shards 2 --config secured/server.properties
     """
+    if nodes and shards:
+        raise click.UsageError("--shards has its own nodes: use it without --node")
     check_names(hosts)
     cluster = [_parse_node(each) for each in nodes]
     if len({node.id for node in cluster}) != len(cluster):
@@ -158,23 +171,24 @@ def init(
     files = _Files(directory)
     authority = Authority.create(directory, "Odradek development authority", AUTHORITY_DAYS)
     password = secrets.token_urlsafe(PASSWORD_BYTES)
-    tokens = {"delegation.token.secret.key": secrets.token_urlsafe(PASSWORD_BYTES)}
     common = _here(hosts)
     for node in cluster or [_Node(1, "localhost", port)]:
         names = list(dict.fromkeys((*common, node.host)))
         write_secret(files.key(node.id), authority.issue(f"node-{node.id}", names, days))
-    if cluster:
-        node_password = secrets.token_urlsafe(PASSWORD_BYTES)
+    if cluster or shards:
+        logins = _cluster_logins(password, secrets.token_urlsafe(PASSWORD_BYTES))
         for node in cluster:
-            settings = _cluster_settings(files, node, cluster, password, node_password)
-            _write(files.server(node.id), {**settings, **tokens})
+            _write(files.server(node.id), _cluster_settings(files, node, cluster) | logins)
+        if shards:
+            address = _address(hosts[0] if hosts else _LOCAL[0], port)
+            _write(files.server(None), _shards_settings(files, port, address) | logins)
     else:
-        _write(files.server(None), {**_single_settings(files, port, password), **tokens})
+        _write(files.server(None), _single_settings(files, port, password) | _token_settings())
     servers = ",".join(each.address for each in cluster) or f"localhost:{port}"
     _write(files.client, _java_settings(files, servers, password))
     _write_plain(files.librdkafka, _librdkafka_settings(files, servers, password))
     files.go.write_text(GO_EXAMPLE, encoding="utf-8")
-    _print_next(files, cluster, servers)
+    _print_next(files, cluster, servers, shards)
 
 
 def _parse_node(text: str) -> _Node:
@@ -255,7 +269,6 @@ def _jaas(**options: str) -> str:
 
 def _node_settings(files: _Files, node_id: int) -> dict[str, str]:
     return {
-        "process.roles": "broker,controller",
         "node.id": str(node_id),
         "log.dirs": str(files.directory / f"data-{node_id}"),
         "inter.broker.listener.name": LISTENER,
@@ -275,27 +288,47 @@ def _node_settings(files: _Files, node_id: int) -> dict[str, str]:
 def _single_settings(files: _Files, port: int, password: str) -> dict[str, str]:
     return {
         **_node_settings(files, 1),
+        "process.roles": "broker,controller",
         "listeners": f"{LISTENER}://:{port}",
         "super.users": "User:admin",
         f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config": _jaas(user_admin=password),
     }
 
 
-def _cluster_settings(
-    files: _Files, node: _Node, nodes: list[_Node], password: str, node_password: str
-) -> dict[str, str]:
-    own = {"username": "node", "password": node_password, "user_node": node_password}
+def _cluster_settings(files: _Files, node: _Node, nodes: list[_Node]) -> dict[str, str]:
     return {
         **_node_settings(files, node.id),
+        "process.roles": "broker,controller",
         "listeners": f"{LISTENER}://:{node.port},{CONTROLLER}://:{node.port + 1}",
         "advertised.listeners": f"{LISTENER}://{node.address}",
-        "listener.security.protocol.map": f"{LISTENER}:SASL_SSL,{CONTROLLER}:SASL_SSL",
         "controller.listener.names": CONTROLLER,
         "controller.quorum.voters": ",".join(
             f"{each.id}@{each.controller_address}" for each in nodes
         ),
-        "super.users": "User:admin;User:node",
         **internal_replication(len(nodes)),
+    }
+
+
+def _shards_settings(files: _Files, port: int, address: str) -> dict[str, str]:
+    """Return what all shards have. `odradek serve --shards` adds the rest (`odradek.cli.shards`)."""
+    return {
+        **_node_settings(files, 1),
+        "listeners": f"{LISTENER}://:{port}",
+        "advertised.listeners": f"{LISTENER}://{address}",
+    }
+
+
+def _token_settings() -> dict[str, str]:
+    """Return what all nodes of a cluster must have to create and check delegation tokens."""
+    return {"delegation.token.secret.key": secrets.token_urlsafe(PASSWORD_BYTES)}
+
+
+def _cluster_logins(password: str, node_password: str) -> dict[str, str]:
+    """Return how clients and the other nodes of a cluster log in to a node. All nodes have the same."""
+    own = {"username": "node", "password": node_password, "user_node": node_password}
+    return {
+        "listener.security.protocol.map": f"{LISTENER}:SASL_SSL,{CONTROLLER}:SASL_SSL",
+        "super.users": "User:admin;User:node",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "sasl.mechanism.controller.protocol": "PLAIN",
         f"listener.name.{LISTENER.lower()}.plain.sasl.jaas.config": _jaas(
@@ -303,6 +336,7 @@ def _cluster_settings(
         ),
         f"listener.name.{CONTROLLER.lower()}.sasl.enabled.mechanisms": "PLAIN",
         f"listener.name.{CONTROLLER.lower()}.plain.sasl.jaas.config": _jaas(**own),
+        **_token_settings(),
     }
 
 
@@ -332,7 +366,7 @@ def _librdkafka_settings(files: _Files, servers: str, password: str) -> dict[str
 # -- output -----------------------------------------------------------------------------------
 
 
-def _print_next(files: _Files, nodes: list[_Node], servers: str) -> None:
+def _print_next(files: _Files, nodes: list[_Node], servers: str, shards: bool) -> None:
     """Print what was made, and the commands to use it."""
     here = shlex.quote(str(files.directory))
     title = styled("Secured", bold=True)
@@ -348,7 +382,9 @@ def _print_next(files: _Files, nodes: list[_Node], servers: str) -> None:
         server = f"{here}/{files.server(each.id).name}"
         note(f"  node {each.id:<6} odradek format --config {server} -t {cluster_id}")
         note(f"              odradek serve --config {server}")
-    if not nodes:
+    if shards:
+        note(f"  two shards  odradek serve --shards 2 --config {here}/{files.server(None).name}")
+    elif not nodes:
         note(f"  the node    odradek serve --config {here}/{files.server(None).name}")
     client = f"--command-config {here}/{files.client.name}"
     note(f"  try it      odradek topic list {client}")

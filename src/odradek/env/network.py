@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from odradek.env import congestion_control, event_loop
-from odradek.env.certificate_names import certificate_names, check_change
+from odradek.env.certificate_names import CertificateNames, certificate_names, check_change
 from odradek.env.file_range import FileRange
 from odradek.env.tls import HANDSHAKE_THREADS, TlsTransport, connect_tls
 from odradek.env.tls_context import make_client_context, make_context
@@ -407,6 +407,11 @@ class SocketListener:
     def _use_congestion_control(self, accepted: socket.socket, is_local: bool) -> None:
         if self._congestion_control is not None and not is_local:
             congestion_control.restore(accepted, self._congestion_control)
+
+    @property
+    def certificate_names(self) -> CertificateNames | None:
+        """The names in the certificate that is used; None if they are not known."""
+        return self._names
 
     def use_tls(self, tls: ServerTls) -> None:
         """Use another key and other certificates for new connections. Read the files again.

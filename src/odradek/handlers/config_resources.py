@@ -133,6 +133,6 @@ def check_keys_of_listeners(
     ):
         return
     try:
-        check_keys(broker.config, names, values)
+        check_keys(broker.config, names, values, broker.certificate_names)
     except (ConfigurationError, TlsError) as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error

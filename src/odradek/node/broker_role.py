@@ -140,7 +140,9 @@ class BrokerRole:
         broker: Broker, endpoints: Sequence[BoundEndpoint], inject: Inject | None
     ) -> Service:
         dispatcher = Dispatcher(broker_table(broker), broker.clock, inject)
-        return Service(broker.config, dispatcher, endpoints, broker)
+        service = Service(broker.config, dispatcher, endpoints, broker)
+        broker.use_certificate_names(service.certificate_names)
+        return service
 
     @staticmethod
     def _new_moves(broker: Broker) -> DirectoryMoves:

@@ -16,6 +16,7 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.core.quota.connections import ConnectionRates
 from odradek.core.quota.meters import Windows
+from odradek.env.certificate_names import CertificateNames
 from odradek.env.network import (
     HostUnknown,
     Network,
@@ -186,6 +187,13 @@ class Service:
                 listener.use_tls(tls)
             except TlsError as error:
                 log.error("listener %s keeps its key and certificates: %s", endpoint.name, error)
+
+    def certificate_names(self, listener: str) -> CertificateNames | None:
+        """Return the names in the certificate that a listener uses; None if they are not known."""
+        for endpoint in self.server.endpoints:
+            if endpoint.name == listener and isinstance(endpoint.listener, SocketListener):
+                return endpoint.listener.certificate_names
+        return None
 
     async def drain(self) -> None:
         """Stop accepting connections, and wait until the responses to open requests are sent."""
