@@ -39,8 +39,8 @@ QUOTA = 10_000_000
 VALUE_BYTES = 1000
 WARM_UP_SECONDS, SECONDS, QUICK_SECONDS = 15, 66, 11
 """The burst of a quota is ten times its rate. It takes as long until the rate is that of the quota. Then
-clients send a burst whenever the windows with the last one have ended, every eleven seconds. So whole
-periods are counted: a minute has five or six bursts, which is 8 % too few or 10 % too many."""
+clients send a burst whenever the windows with the last one have ended, about every eleven seconds. So
+six such periods are counted. The quick run counts one."""
 FETCHED_RECORDS = 60_000
 """The records of each partition, which consumers read again and again."""
 DEVIATION_MAX = 10.0

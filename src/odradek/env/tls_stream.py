@@ -119,6 +119,7 @@ class TlsStream:
                     break
                 received += count
                 if self._unasked_left and received < size and _is_request(view, received):
+                    # OpenSSL does not read ahead, so the socket reports what follows.
                     self._unasked_left -= 1
                     return received
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
