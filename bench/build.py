@@ -119,9 +119,10 @@ def _built(tree: str, home: Path) -> Path:
     """Build the wheel of the files of a commit, and return its path."""
     wheels = home / "wheel"
     with tempfile.TemporaryDirectory(prefix="odradek-build-") as path:
-        archive = subprocess.Popen(["git", "archive", tree], cwd=ROOT, stdout=subprocess.PIPE)
-        subprocess.run(["tar", "-x", "-C", path], stdin=archive.stdout, check=True)
-        if archive.wait() != 0:
+        command = ["git", "archive", tree]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as archive:
+            subprocess.run(["tar", "-x", "-C", path], stdin=archive.stdout, check=True)
+        if archive.returncode != 0:
             raise Missing("git cannot give the files of the commit")
         _pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), path)
     (wheel,) = wheels.glob("*.whl")
