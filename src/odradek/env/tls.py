@@ -295,7 +295,7 @@ class TlsTransport:
     # -- bytes ----------------------------------------------------------------------------------
 
     def recv_into(self, buffer: bytearray | memoryview, /) -> int:
-        """See `Transport`. Receive as many records as fit into the buffer."""
+        """See `Transport`. Receive as many records as fit into the buffer, or one request."""
         self._check_open()
         stream = self._stream
         received = stream.recv_into(buffer)
