@@ -62,7 +62,7 @@ def one_byte_a_second(victim: Victim, count: int) -> None:
             hold(1)
 
 
-@attack("requests of 2 GB", count=2_000, growth_max_megabytes=60)
+@attack("requests of 2 GB", count=10_000, growth_max_megabytes=60)
 def huge_lengths(victim: Victim, count: int) -> None:
     announced = struct.pack(">i", HUGE) + header(PRODUCE, 9) + bytes(1000)
     for size in chunks(count, 100):
@@ -72,7 +72,7 @@ def huge_lengths(victim: Victim, count: int) -> None:
             assert all(is_closed(each) for each in connections)
 
 
-@attack("requests of 1 MB before authentication", count=2_000, growth_max_megabytes=60)
+@attack("requests of 1 MB before authentication", count=10_000, growth_max_megabytes=60)
 def long_before_authentication(victim: Victim, count: int) -> None:
     announced = struct.pack(">i", MEGABYTE) + header(API_VERSIONS, 0) + bytes(1000)
     for size in chunks(count, 100):

@@ -150,7 +150,7 @@ def slow_readers_over_tls(victim: Victim, count: int) -> None:
         _read_slowly(connections, 10)
 
 
-@attack("readers of 50 MB that leave at once", count=2_000, growth_max_megabytes=150)
+@attack("readers of 50 MB that leave at once", count=10_000, growth_max_megabytes=150)
 def leaving_readers(victim: Victim, count: int) -> None:
     for size in chunks(count, 100):
         with many(victim.port, size) as connections:

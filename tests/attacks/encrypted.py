@@ -91,7 +91,7 @@ def open_handshakes(victim: Victim, count: int) -> None:
         hold(3)
 
 
-@attack("bytes that are no TLS", count=3_000, growth_max_megabytes=60)
+@attack("bytes that are no TLS", count=10_000, growth_max_megabytes=60)
 def no_tls(victim: Victim, count: int) -> None:
     for size in chunks(count, CONNECTIONS):
         with many(victim.ports["SSL"], size) as connections:

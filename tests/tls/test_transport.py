@@ -136,7 +136,15 @@ def test_connections_share_a_buffer_for_files(pki, tmp_path):
     run(test())
 
 
-def test_a_failed_handshake_is_reported_by_the_callback(pki):
+@pytest.mark.parametrize(
+    ("sent", "threads"),
+    [
+        (b"this is no TLS at all, but long enough", 0),
+        (b"\x80\x2e\x01\x03\x03 a ClientHello of SSL 2", 0),
+        (b"\x16\x99\x99 a record of an unknown version", 1),
+    ],
+)
+def test_a_failed_handshake_is_reported_by_the_callback(pki, sent, threads):
     async def test():
         listener = listening(ServerTls(pki.server))
         reader, writer = await asyncio.open_connection(*listener.address)
@@ -150,8 +158,10 @@ def test_a_failed_handshake_is_reported_by_the_callback(pki):
                 failed.set_result(error)
 
         transport.watch_readable(receive)
-        writer.write(b"this is no TLS at all, but long enough")
+        writer.write(sent)
         assert isinstance(await failed, ssl.SSLError)
+        assert transport.is_handshake_refused
+        assert len(listener._handshakes._threads) == threads
         transport.close()
         # The client is told that it should use TLS: a fatal alert, protocol_version.
         assert await reader.read(100) == b"\x15\x03\x03\0\x02\x02\x46"
@@ -216,7 +226,7 @@ def test_a_descriptor_that_was_lost_may_be_that_of_another_connection(pki, monke
             monkeypatch.setattr(ssl.SSLContext, "wrap_socket", lose)
             failed = loop.create_future()
             transport.watch_readable(lambda: failed.set_result(None))
-            client.sendall(b"hello")
+            client.sendall(b"\x16 hello")
             await failed
         with pytest.raises(ConnectionResetError):
             transport.recv_into(bytearray(1))

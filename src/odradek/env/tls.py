@@ -33,8 +33,16 @@ from odradek.env.tls_stream import CALL_BYTES_MAX, READ_BYTES_MAX, TlsStream
 HANDSHAKE_THREADS = 2
 PROTOCOL_VERSION_ALERT = bytes.fromhex("15 0303 0002 02 46")
 """A record of TLS 1.2 with the fatal alert protocol_version."""
-_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "UNKNOWN_PROTOCOL")
+_HANDSHAKE_RECORD = b"\x16"
+"""The first byte of TLS."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL")
 """OpenSSL's errors about bytes that are not TLS. It sends no alert for them."""
+
+
+def _no_tls() -> ssl.SSLError:
+    error = ssl.SSLError(ssl.SSL_ERROR_SSL, "the bytes are not TLS")
+    error.reason = "UNKNOWN_PROTOCOL"
+    return error
 
 
 class _FileBuffer(threading.local):
@@ -160,13 +168,18 @@ class TlsTransport:
     def _step_on_bytes(self) -> None:
         """Run a step of the handshake if bytes have arrived. If the peer has left, it has failed.
 
-        Without a thread, thousands of connections that end at once cost little.
+        It has also failed if the first byte is not one of TLS. OpenSSL would accept the ClientHello of
+        SSL 2 too, which Java does not. Neither of the two needs a thread, so thousands of such
+        connections cost little.
         """
         problem: OSError = ConnectionResetError("the connection was closed during the handshake")
         try:
-            if socket.socket.recv(self._connected or self._socket, 1, socket.MSG_PEEK):
+            first = socket.socket.recv(self._connected or self._socket, 1, socket.MSG_PEEK)
+            if first and (self._connected is None or first == _HANDSHAKE_RECORD):
                 self._step()
                 return
+            if first:
+                problem = _no_tls()
         except BlockingIOError:
             return
         except OSError as error:
