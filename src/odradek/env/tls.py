@@ -34,12 +34,12 @@ HANDSHAKE_THREADS = 2
 PROTOCOL_VERSION_ALERT = bytes.fromhex("15 0303 0002 02 46")
 """A record of TLS 1.2 with the fatal alert protocol_version."""
 _HANDSHAKE_RECORD = b"\x16"
-"""The first byte of TLS."""
-_NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL")
+"""The first byte that a TLS client sends: the type of a handshake record."""
+_NO_TLS_REASONS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL")
 """OpenSSL's errors about bytes that are not TLS. It sends no alert for them."""
 
 
-def _no_tls() -> ssl.SSLError:
+def _no_tls_error() -> ssl.SSLError:
     error = ssl.SSLError(ssl.SSL_ERROR_SSL, "the bytes are not TLS")
     error.reason = "UNKNOWN_PROTOCOL"
     return error
@@ -168,9 +168,9 @@ class TlsTransport:
     def _step_on_bytes(self) -> None:
         """Run a step of the handshake if bytes have arrived. If the peer has left, it has failed.
 
-        It has also failed if the first byte is not one of TLS. OpenSSL would accept the ClientHello of
-        SSL 2 too, which Java does not. Neither of the two needs a thread, so thousands of such
-        connections cost little.
+        It has also failed if the first byte is not that of a TLS handshake. This excludes the
+        ClientHello of SSL 2, as in Java with Apache Kafka's default protocols. In both cases no thread
+        is needed, so thousands of such connections cost little.
         """
         problem: OSError = ConnectionResetError("the connection was closed during the handshake")
         try:
@@ -179,7 +179,7 @@ class TlsTransport:
                 self._step()
                 return
             if first:
-                problem = _no_tls()
+                problem = _no_tls_error()
         except BlockingIOError:
             return
         except OSError as error:
@@ -275,7 +275,7 @@ class TlsTransport:
         self._is_refused = isinstance(error, ssl.SSLError) and not isinstance(
             error, ssl.SSLEOFError
         )
-        if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_REASONS:
             self._send_alert()
         self._end_wait()
         self._loop.call_soon(self._report_failure)
