@@ -111,17 +111,25 @@ def test_no_controller():
     assert "no active controller: no answer" in problem.what
 
 
+def severity_of_free_space(usable_bytes):
+    log_dir = LogDir("/b", None, 1_000_000, usable_bytes, {}, frozenset())
+    return only(facts(log_dirs={2: [log_dir]})).severity
+
+
 def test_log_directories():
     failed = LogDir("/a", ClientError("gone"), -1, -1, {}, frozenset())
-    full = LogDir("/b", None, 1_000_000, 50_000, {}, frozenset())
+    full = LogDir("/b", None, 1_000_000, 40_000, {}, frozenset())
     well = LogDir("/c", None, 1_000_000, 500_000, {}, frozenset())
     log_dirs = {1: [failed, well], 2: [full], 3: DisconnectedError("closed")}
     found = [each.what for each in diagnose(facts(log_dirs=log_dirs))]
     assert found == [
         "log directory /a of broker 1 has failed",
-        "log directory /b of broker 2 is nearly full: 50 kB of 1 MB free",
+        "log directory /b of broker 2 is nearly full: 40 kB of 1 MB free",
         "broker 3 does not respond, and leads 0 partitions: closed",
     ]
+    assert severity_of_free_space(49_999) == Severity.DEGRADED
+    assert severity_of_free_space(50_000) == Severity.NOTE
+    assert severity_of_free_space(99_999) == Severity.NOTE
     problem = only(facts(log_dirs={1: DisconnectedError("closed")}))
     assert (problem.severity, problem.affected) == (Severity.BROKEN, ["t-0"])
 

@@ -17,7 +17,9 @@ from odradek.model.topic_partition import TopicPartition
 
 LAG_MS_MAX = 10_000
 """A controller that has lagged for longer is a problem. Followers fetch twice a second."""
-FREE_SHARE_MIN = 0.1
+FREE_SHARE_NOTED = 0.1
+"""A log directory with less free space is worth a note."""
+FREE_SHARE_MIN = 0.05
 """A log directory with less free space is a problem."""
 IMBALANCE_MIN = 1.2
 """A broker with more than this multiple of the average is worth a note."""
@@ -239,9 +241,10 @@ def _log_dirs(facts: Facts) -> Iterator[Problem]:
                     "Replace the disk and restart the broker, or move its replicas away: "
                     f"odradek cluster drain {broker_id}",
                 )
-            elif 0 <= each.usable_bytes < each.total_bytes * FREE_SHARE_MIN:
+            elif 0 <= each.usable_bytes < each.total_bytes * FREE_SHARE_NOTED:
+                lacking = each.usable_bytes < each.total_bytes * FREE_SHARE_MIN
                 yield Problem(
-                    Severity.DEGRADED,
+                    Severity.DEGRADED if lacking else Severity.NOTE,
                     f"{where} is nearly full: {size_text(each.usable_bytes)} of "
                     f"{size_text(each.total_bytes)} free",
                     "Lower retention.ms or retention.bytes of large topics (odradek topic list "
