@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from odradek.cli.cluster_health import Facts, Severity, diagnose
+from odradek.cli.cluster_health import Facts, Severity, diagnose, is_partly_hidden
 from odradek.client.address import Address
 from odradek.client.admin.cluster import BrokerInfo, ClusterInfo, LogDir, Quorum, QuorumReplica
 from odradek.client.admin.reassignments import Reassignment
-from odradek.client.errors import ClientError, DisconnectedError
+from odradek.client.errors import BrokerError, ClientError, DisconnectedError
 from odradek.client.metadata import Partition, Topic
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 
 NOW_MS = 1_000_000
@@ -114,6 +115,18 @@ def test_no_controller():
 def severity_of_free_space(usable_bytes):
     log_dir = LogDir("/b", None, 1_000_000, usable_bytes, {}, frozenset())
     return only(facts(log_dirs={2: [log_dir]})).severity
+
+
+def test_what_the_user_may_not_see():
+    refusal = BrokerError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    found = facts(quorum=refusal, log_dirs={1: refusal})
+    assert {each.severity for each in diagnose(found)} == {Severity.NOTE}
+    assert [each.what.partition(":")[0] for each in diagnose(found)] == [
+        "you may not see the controllers",
+        "you may not see the log directories of broker 1",
+    ]
+    assert is_partly_hidden(found)
+    assert not is_partly_hidden(facts(quorum=ClientError("no answer")))
 
 
 def test_log_directories():

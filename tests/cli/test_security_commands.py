@@ -89,6 +89,7 @@ def test_files_are_not_overwritten(secured):
     [
         (("init", "{new}", "--node", "1@localhost"), "write ID@HOST:PORT"),
         (("init", "{new}", "--node", "1@a:1", "--node", "1@b:1"), "each --node needs its own id"),
+        (("init", "{new}", "--node", "1@a:1", "--node", "2@a:2"), "would have the address a:2"),
         (("init", "{new}", "--host", "a/b"), "use at most 64 letters"),
         (("user", "{new}", "alice"), "cannot use ca.pem and ca.key"),
         (("user", "{new}", "../alice"), "use at most 64 letters"),
@@ -112,6 +113,20 @@ def test_the_files_of_a_cluster_can_be_loaded(tmp_path):
         assert config.quorum_voters[3] == ("::1", 9093)
         assert config.broker_peers.user == config.controller_peers.user == "node"
         assert config.super_users == {"User:admin", "User:node"}
+        assert config.layers.effective["default.replication.factor"] == "3"
+        assert {node.host for node in config.listeners} == {"::1" if each == 3 else ""}
+
+
+def test_nodes_on_this_machine_listen_only_there(tmp_path):
+    made = invoke(
+        "secure", "init", tmp_path / "c", "--node", "1@localhost:9", "--node", "2@localhost:11"
+    )
+    assert made.code == 0
+    assert invoke("secure", "init", tmp_path / "s", "--shards").code == 0
+    for file in ("c/server-1.properties", "c/server-2.properties", "s/server.properties"):
+        assert {each.host for each in load(properties(tmp_path / file), {}).config.listeners} == {
+            "127.0.0.1"
+        }
 
 
 def test_certificates_of_users_and_new_ones_of_nodes(tmp_path):

@@ -98,10 +98,10 @@ SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
         (
             {
                 "security.protocol": "SSL",
-                "ssl.truststore.type": "JKS",
+                "ssl.truststore.type": "BKS",
                 "ssl.truststore.location": __file__,
             },
-            "JKS; it must be one of PEM, PKCS12",
+            "BKS; it must be one of PEM, PKCS12",
         ),
         ({"security.protocol": "SSL", "ssl.ca.location": "/no/such"}, "/no/such does not exist"),
         ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"}, "may have TLSv1.2"),
@@ -130,6 +130,18 @@ SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
 def test_settings_that_cannot_be_used(settings, problem):
     with pytest.raises(ValueError, match=problem):
         parse_security(settings)
+
+
+def test_a_key_as_text():
+    settings = {"security.protocol": "SSL", "ssl.keystore.key": "the key"}
+    with pytest.raises(ValueError, match="need each other"):
+        parse_security(settings)
+    settings["ssl.keystore.certificate.chain"] = "the chain"
+    security = parse_security(settings)
+    assert security.tls.key_text == "the key\nthe chain"
+    assert "the key" not in repr(security)
+    with pytest.raises(ValueError, match="not both"):
+        parse_security({**settings, "ssl.keystore.location": __file__})
 
 
 def test_files_that_cannot_be_read(tmp_path):

@@ -114,6 +114,7 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         *("ssl.keystore.type", "ssl.keystore.location", "ssl.key.password"),
         *("ssl.truststore.type", "ssl.truststore.location"),
         *("ssl.keystore.password", "ssl.truststore.password"),
+        *("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates"),
         *kerberos.PER_LISTENER,
         *oauth.PER_LISTENER,
         *oauth_login.SETTINGS,

@@ -137,11 +137,19 @@ def test_addresses_cannot_be_changed_over_the_network(prefix):
 
 
 def test_classes_for_other_mechanisms_have_no_effect():
-    names = ("sasl.server", "listener.name.out.plain.sasl.server", "listener.name.out.sasl.server")
+    names = ("sasl.server", "listener.name.out.sasl.server")
     changes = {f"{each}.callback.handler.class": "my.Handler" for each in names}
     warnings = load({}, {**SETTINGS, **changes}).warnings
     assert [each.partition(" ")[0] for each in warnings] == list(changes)
     assert all("has no effect: only listener.name." in each for each in warnings)
+
+
+@pytest.mark.parametrize("mechanism", ["plain", "scram-sha-512", "gssapi"])
+def test_a_class_that_would_check_logins_is_refused(mechanism):
+    """Else the node would accept logins that the class does not."""
+    name = f"listener.name.out.{mechanism}.sasl.server.callback.handler.class"
+    with pytest.raises(ConfigurationError, match=f"{name} is not supported: .*other logins"):
+        load({}, {**SETTINGS, name: "com.example.LdapHandler"})
 
 
 # -- connections to other nodes --------------------------------------------------------------------

@@ -45,6 +45,14 @@ def test_a_malformed_escape_names_its_line(text: bytes) -> None:
         parse_properties(b"# one\n" + text)
 
 
+def test_a_malformed_escape_does_not_show_the_value() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"malformed \\u escape in a\.password; write"
+    ) as failure:
+        parse_properties(b"a.password=hunter2\\under")
+    assert "hunter2" not in str(failure.value)
+
+
 @given(st.dictionaries(st.text(), st.text()))
 def test_what_is_written_is_read_again(settings):
     assert parse_properties(format_properties(settings)) == settings

@@ -113,6 +113,7 @@ def test_login_modules(text: str, options: dict[str, str]) -> None:
         'm required a="b\nc";',
         "m required; m required;",
         "m required a=/b;",
+        f'{PLAIN} required user_a="x",user_b="y";',
     ],
 )
 def test_login_modules_that_are_malformed(text: str) -> None:

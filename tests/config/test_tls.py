@@ -53,14 +53,69 @@ def test_pkcs12() -> None:
     assert "tuna" not in repr(config)
 
 
+IN = "listener.name.in.ssl.keystore"
+TEXT = {f"{IN}.key": "the key", f"{IN}.certificate.chain": "the chain"}
+
+
+def test_text_in_the_settings() -> None:
+    changes = {
+        **TEXT,
+        f"{IN}.location": "",
+        "listener.name.in.ssl.key.password": "tuna",
+        "listener.name.in.ssl.truststore.type": "PEM",
+        "listener.name.in.ssl.truststore.certificates": "an authority",
+    }
+    config, warnings = load({}, {**SETTINGS, **changes})
+    assert warnings == ()
+    settings = config.tls_by_listener["IN"]
+    assert settings.key == Store("", "PEM", Secret("tuna"), Secret("the key\nthe chain"))
+    assert settings.trust == Store("", "PEM", Secret(""), Secret("an authority"))
+    assert "the key" not in repr(config)
+
+
+def test_client_certificates_with_sasl() -> None:
+    """`ssl.client.auth` needs the prefix of the listener then (KIP-684)."""
+    changes = {
+        "listeners": "OUT://:9093,IN://:9094",
+        "listener.security.protocol.map": "OUT:SASL_SSL,IN:SASL_SSL",
+        "inter.broker.listener.name": "OUT",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "ssl.client.auth": "required",
+    }
+    config, _ = load({}, {**SETTINGS, **changes})
+    found = {name: each.client_auth for name, each in config.tls_by_listener.items()}
+    assert found == {"OUT": "required", "IN": "none"}
+
+
+def test_the_default_type() -> None:
+    """It opens PKCS#12 files, with the password of the store."""
+    changes = {f"{IN}.type": "JKS", f"{IN}.password": "tuna"}
+    config, _ = load({}, {**SETTINGS, **changes})
+    assert config.tls_by_listener["IN"].key == Store("/key.pem", "JKS", Secret("tuna"))
+
+
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
         ({"ssl.keystore.location": ""}, "listener IN needs a key: set listener.name.in.ssl"),
-        ({"ssl.keystore.type": "JKS"}, "ssl.keystore.type is JKS, but only PEM and PKCS12"),
+        ({"ssl.keystore.type": "BKS"}, "ssl.keystore.type is BKS, but only PEM and PKCS12"),
         ({"ssl.keystore.password": "x"}, "its key is ssl.key.password"),
         ({"listener.name.out.ssl.truststore.password": "x"}, "has no ssl.truststore.password"),
-        ({"listener.name.out.ssl.truststore.type": "JKS"}, "ssl.truststore.type is JKS"),
+        ({"listener.name.out.ssl.truststore.type": "BKS"}, "ssl.truststore.type is BKS"),
+        ({f"{IN}.key": "k"}, "ssl.keystore.key is set, but ssl.keystore.certificate.chain is not"),
+        ({f"{IN}.certificate.chain": "c"}, "chain is set, but ssl.keystore.key is not"),
+        (
+            TEXT,
+            "ssl.keystore.key needs .*PEM without ssl.keystore.location, but .*location is also set",
+        ),
+        (
+            {**TEXT, f"{IN}.location": "", f"{IN}.type": "PKCS12"},
+            "ssl.keystore.key needs .* but ssl.keystore.type is PKCS12",
+        ),
+        (
+            {"listener.name.out.ssl.truststore.certificates": "c"},
+            "ssl.truststore.certificates needs .* but ssl.truststore.location is also set",
+        ),
         ({"ssl.enabled.protocols": "TLSv1.1"}, "may have TLSv1.2 and TLSv1.3"),
         ({"ssl.client.auth": "required"}, "ssl.truststore.location must have the issuers"),
         ({"ssl.principal.mapping.rules": "RULE:x"}, "the rule at 1 is malformed"),
@@ -84,9 +139,14 @@ NAME = "CN=Alice,OU=Sales,O=Example Inc.,C=US"
         ("RULE:^CN=(.*?)$/$1/", "Alice,OU=Sales,O=Example Inc.,C=US"),
         ("RULE:^CN=bob.*$/bob/, RULE:^.*O=(\\w+).*$/$1/L,DEFAULT", "example"),
         ("RULE:^CN=bob.*$/bob/,\nDEFAULT", NAME),
-        ("RULE:.*/a\\/b\\$1/", "a/b$1"),
+        ("RULE:.+/a\\/b\\$1/", "a/b$1"),
         ("RULE:^CN=(Alice)(x)?,.*$/$1$2./", "Alice."),
         ("RULE:^CN=bob.*$/bob/", None),
+        ("RULE:.*/x/", "xx"),
+        ("RULE:(.*)/u-$1/", f"u-{NAME}u-"),
+        ("RULE:CN=(\\w*?),.*/$1-u/", "Alice-u"),
+        ("RULE:^CN=(Alice),.*$/$1$2/", "Alice$2"),
+        (",, RULE:^CN=bob.*$/bob/, ,DEFAULT", NAME),
     ],
 )
 def test_rules(rules: str, user: str | None) -> None:

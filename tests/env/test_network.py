@@ -84,10 +84,11 @@ def test_addresses_of_both_ends():
     run(scenario())
 
 
-def test_an_ipv4_client_of_all_addresses_has_its_ipv4_address():
+@pytest.mark.parametrize("host", ["", "::"])
+def test_an_ipv4_client_of_all_addresses_has_its_ipv4_address(host):
     async def scenario():
         network = SocketNetwork()
-        listener = network.bind("", 0)
+        listener = network.bind(host, 0)
         listener.listen(5)
         ours = await network.connect("127.0.0.1", listener.address.port, 5000)
         await ready(listener.watch, listener.unwatch)

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from odradek.env.network import SocketNetwork
+from odradek.network import client as client_module
 from odradek.network.client import HandshakeError, NodeClient
 from odradek.network.client_machine import (
     ClientClosed,
@@ -136,6 +137,25 @@ def test_a_node_that_is_not_there_yet_is_tried_again():
         assert await call == b"late"
         client.close()
         await server.drain(1000)
+
+    run(scenario())
+
+
+def test_one_warning_if_no_connection_can_be_made_for_some_time(monkeypatch, caplog):
+    async def scenario():
+        network = SocketNetwork()
+        endpoint = bind(network, "TEST", "127.0.0.1", 0)  # nobody listens
+        settings = ClientSettings(reconnect_backoff_ms=1, reconnect_backoff_max_ms=2)
+        client = NodeClient(network, "127.0.0.1", endpoint.port, os.urandom, settings)
+        for limit, warnings in ((1000.0, 0), (0.0, 1), (0.0, 1)):
+            monkeypatch.setattr(client_module, "FAILING_SECONDS_MAX", limit)
+            with pytest.raises(RequestTimedOut):
+                await client.call(Node.ECHO, 1, [b""], 30)
+            found = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+            assert len(found) == warnings
+        assert found[0].startswith(f"no connection to 127.0.0.1:{endpoint.port}: ")
+        client.close()
+        endpoint.listener.close()
 
     run(scenario())
 

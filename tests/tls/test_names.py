@@ -15,6 +15,9 @@ def test_the_order_and_the_short_names():
 def test_characters_that_are_escaped():
     assert name(("commonName", 'a,b+c"d\\e<f>g;h')) == 'CN=a\\,b\\+c\\"d\\\\e\\<f\\>g\\;h'
     assert name(("organizationName", " x ")) == "O=\\ x\\ "
+    assert name(("commonName", "  a  b\r ")) == "CN=\\ \\ a  b\\\r\\ "
+    assert name(("commonName", "  ")) == "CN=\\ \\ "
+    assert name(("commonName", "a\0b")) == "CN=a\\00b"
 
 
 def test_several_attributes_in_one_place():

@@ -11,8 +11,9 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.security import parse_security
 from odradek.env import pkcs12
+from odradek.env.certificate_names import certificate_names
 from odradek.env.tls_context import make_client_context, make_context
-from odradek.env.tls_files import PKCS12, ClientTls, ServerTls, TlsError
+from odradek.env.tls_files import JKS, PKCS12, ClientTls, ServerTls, TlsError
 from odradek.testing import Broker
 
 WORD = "store-secret"
@@ -135,6 +136,32 @@ def test_a_changed_file_is_read_again(stores, pki, tmp_path):
     assert before == pkcs12.certificates(str(file), WORD)
     openssl("-nokeys", "-in", pki.server, "-out", file)
     assert pkcs12.certificates(str(file), WORD) != before
+
+
+def test_the_default_type(stores):
+    """As in Java, a PKCS#12 file can have the type JKS."""
+    trust = {"trust_file": stores["trust"], "trust_password": WORD, "trust_type": JKS}
+    make_context(ServerTls(stores["server"], WORD, **trust, key_type=JKS))
+    names = certificate_names(ServerTls(stores["server"], WORD, key_type=JKS))
+    assert names is not None
+    assert names.subject == "CN=server,O=example"
+
+
+@pytest.mark.parametrize(
+    ("start", "problem"),
+    [
+        (
+            b"\xfe\xed\xfe\xed\x00\x00",
+            "own format JKS. Convert it: keytool .*key.p12 -deststoretype",
+        ),
+        (b"-----BEGIN", "not a PKCS#12 file. If it is a PEM file, set the type to PEM"),
+    ],
+)
+def test_files_that_the_default_type_does_not_open(tmp_path, start, problem):
+    file = tmp_path / "key.jks"
+    file.write_bytes(start)
+    with pytest.raises(TlsError, match=problem):
+        make_context(ServerTls(str(file), WORD, key_type=JKS))
 
 
 @pytest.mark.java

@@ -160,7 +160,7 @@ def test_a_failed_handshake_is_reported_by_the_callback(pki, sent, threads):
         transport.watch_readable(receive)
         writer.write(sent)
         assert isinstance(await failed, ssl.SSLError)
-        assert transport.is_handshake_refused
+        assert transport.handshake_refusal
         assert len(listener._handshakes._threads) == threads
         transport.close()
         # The client is told that it should use TLS: a fatal alert, protocol_version.
@@ -193,9 +193,9 @@ def test_a_client_that_leaves_during_the_handshake(pki, sent):
         await ended
         with pytest.raises(ConnectionResetError):
             transport.recv_into(bytearray(1))
-        assert not transport.is_handshake_refused
+        assert transport.handshake_refusal is None
         transport.close()
-        assert not transport.is_handshake_refused
+        assert transport.handshake_refusal is None
         assert bool(listener._handshakes._threads) == bool(sent)
         listener.close()
         return weakref.ref(transport), listener._handshakes

@@ -25,7 +25,9 @@ def server_tls(settings: TlsSettings) -> ServerTls:
         key_file=settings.key.file,
         key_password=settings.key.password.value,
         key_type=settings.key.type,
-        trust_file=None if trust is None else trust.file,
+        key_text=settings.key.text.value,
+        trust_file=None if trust is None else trust.file or None,
+        trust_text="" if trust is None else trust.text.value,
         trust_password="" if trust is None else trust.password.value,
         trust_type=PEM if trust is None else trust.type,
         client_auth=ClientAuth(settings.client_auth),
@@ -57,11 +59,11 @@ def check_keys(
         if name.startswith(_PREFIX) and ".ssl." in name
     }
     layers = BrokerLayers(config.layers.static, config.layers.cluster_default, per_broker)
-    for listener in config.tls_by_listener:
-        if listener.lower() in listeners:
-            new = server_tls(tls_settings(layers, listener))
+    for name, protocol in ((each.name, each.security_protocol) for each in config.listeners):
+        if name in config.tls_by_listener and name.lower() in listeners:
+            new = server_tls(tls_settings(layers, name, protocol))
             make_context(new)
-            present = names_in_use(listener)
+            present = names_in_use(name)
             if present is None:
-                present = certificate_names(server_tls(tls_settings(config.layers, listener)))
+                present = certificate_names(server_tls(config.tls_by_listener[name]))
             check_change(present, certificate_names(new), new)

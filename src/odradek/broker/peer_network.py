@@ -135,10 +135,12 @@ def client_tls(settings: PeerSettings) -> ClientTls | None:
         return None
     key, trust = tls.key, tls.trust
     return ClientTls(
-        trust_file=None if trust is None else trust.file,
+        trust_file=None if trust is None else trust.file or None,
+        trust_text="" if trust is None else trust.text.value,
         trust_password="" if trust is None else trust.password.value,
         trust_type=PEM if trust is None else trust.type,
-        key_file=None if key is None else key.file,
+        key_file=None if key is None else key.file or None,
+        key_text="" if key is None else key.text.value,
         key_password="" if key is None else key.password.value,
         key_type=PEM if key is None else key.type,
         verifies_host=tls.verifies_host,

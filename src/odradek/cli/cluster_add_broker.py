@@ -97,7 +97,8 @@ def add_broker(
     """Prepare a new broker of the cluster on this machine.
 
     The command writes the configuration of the broker, with a PLAINTEXT listener, and formats its
-    log directory with the id of the cluster. `odradek serve` then runs the broker. If `odradek
+    log directory with the id of the cluster. If the nodes use TLS or SASL among themselves, write
+    these settings into it as well (docs/cli.md). `odradek serve` then runs the broker. If `odradek
     cluster start` runs the cluster, use its directory: with `--directory DIR/N`, later starts of
     the cluster also run the new broker N.
 
@@ -111,6 +112,7 @@ def add_broker(
     with connected() as client:
         info, quorum = describe_cluster(client), describe_quorum(client)
         shared = _shared_settings(client, info)
+        protocol = client.security.protocol
     node_id = _checked_id(info, quorum, node_id)
     home = (directory or _default_directory(node_id)).absolute()
     if (home / "server.properties").exists():
@@ -139,6 +141,12 @@ def add_broker(
 
         code: int = context.invoke(serve, file=properties)
         return code
+    if protocol != LISTENER:
+        note(
+            f"Its listener is {LISTENER}, but you are connected with {protocol}. If the nodes use "
+            "TLS or SASL among themselves, it cannot join with these settings: first take them over from "
+            "server.properties of another broker (docs/cli.md, Add and remove brokers)."
+        )
     note(f"To run it:            odradek serve --config {properties}")
     note("To give it replicas:  odradek cluster rebalance")
     return None

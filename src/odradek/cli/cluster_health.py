@@ -11,8 +11,9 @@ from odradek.cli.problems import Problem, Severity
 from odradek.cli.values import duration_text, size_text
 from odradek.client.admin.cluster import ClusterInfo, LogDir, Quorum
 from odradek.client.admin.reassignments import Reassignment
-from odradek.client.errors import ClientError
+from odradek.client.errors import BrokerError, ClientError
 from odradek.client.metadata import Partition, Topic
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 
 LAG_MS_MAX = 10_000
@@ -193,6 +194,9 @@ def _unknown_brokers(facts: Facts) -> Iterator[Problem]:
 
 def _quorum(facts: Facts) -> Iterator[Problem]:
     quorum = facts.quorum
+    if _is_refusal(quorum):
+        yield _hidden("the controllers", quorum)
+        return
     if isinstance(quorum, ClientError):
         yield Problem(
             Severity.BROKEN,
@@ -220,8 +224,28 @@ def _quorum(facts: Facts) -> Iterator[Problem]:
         )
 
 
+def is_partly_hidden(facts: Facts) -> bool:
+    """Return whether this user may not see everything."""
+    return _is_refusal(facts.quorum) or any(map(_is_refusal, facts.log_dirs.values()))
+
+
+def _is_refusal(found: object) -> bool:
+    return isinstance(found, BrokerError) and found.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def _hidden(what: str, error: object) -> Problem:
+    return Problem(
+        Severity.NOTE,
+        f"you may not see {what}: {error}",
+        "Ask an administrator for the permission to describe the cluster.",
+    )
+
+
 def _log_dirs(facts: Facts) -> Iterator[Problem]:
     for broker_id, directories in facts.log_dirs.items():
+        if _is_refusal(directories):
+            yield _hidden(f"the log directories of broker {broker_id}", directories)
+            continue
         if isinstance(directories, ClientError):
             led = [key for key, each in facts.partitions() if each.leader == broker_id]
             yield Problem(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from odradek.cli.cluster_health import Facts, diagnose
+from odradek.cli.cluster_health import Facts, diagnose, is_partly_hidden
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, number, plural, print_json, print_table, styled
 from odradek.cli.problems import Problem, Severity, print_problems, problems_json
@@ -94,6 +94,8 @@ def status(as_json: bool) -> int:
 
 def _print(facts: Facts, problems: Sequence[Problem], severity: Severity) -> None:
     verdict, colour = _VERDICTS[severity]
+    if severity is Severity.NOTE and is_partly_hidden(facts):
+        verdict, colour = "No problem was found in what you may see.", "cyan"
     click.echo(styled(verdict, fg=colour, bold=True))
     print_problems(problems)
     click.echo(f"\n{_summary(facts)}\n")

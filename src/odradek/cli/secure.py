@@ -11,14 +11,16 @@ import re
 import secrets
 import shlex
 import socket
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 from odradek.cli.certificates import Authority, check_names, hosts_of
-from odradek.cli.cluster_start import internal_replication
+from odradek.cli.cluster_start import REPLICAS_MAX, internal_replication
 from odradek.cli.go_example import GO_EXAMPLE
+from odradek.cli.listener_health import is_loopback
 from odradek.cli.output import note, styled
 from odradek.cli.secret_files import write_secret
 from odradek.config.authorizer import STANDARD_AUTHORIZER
@@ -163,6 +165,7 @@ def init(
     cluster = [_parse_node(each) for each in nodes]
     if len({node.id for node in cluster}) != len(cluster):
         raise click.UsageError("each --node needs its own id")
+    _check_ports(cluster)
     directory = directory.absolute()
     if directory.exists() and any(directory.iterdir()):
         raise click.ClickException(f"{directory} is not empty; choose another directory")
@@ -197,6 +200,16 @@ def _parse_node(text: str) -> _Node:
         raise click.UsageError(f"--node {text!r}: write ID@HOST:PORT, as 1@localhost:9092")
     check_names([found[2]])
     return _Node(int(found[1]), found[2], int(found[3]))
+
+
+def _check_ports(nodes: list[_Node]) -> None:
+    ports = Counter((each.host, port) for each in nodes for port in (each.port, each.port + 1))
+    for (host, port), count in ports.items():
+        if count > 1:
+            raise click.UsageError(
+                f"two listeners would have the address {host}:{port}. The controller of a node listens "
+                "on the port after its own, so leave one free: 1@localhost:9092, 2@localhost:9094"
+            )
 
 
 def _here(hosts: tuple[str, ...]) -> list[str]:
@@ -295,16 +308,27 @@ def _single_settings(files: _Files, port: int, password: str) -> dict[str, str]:
     }
 
 
+def _bind_host(host: str) -> str:
+    """Return where a node listens that clients reach as `host`: only on this machine if it is local."""
+    if not is_loopback(host):
+        return ""
+    return "[::1]" if ":" in host else "127.0.0.1"
+
+
 def _cluster_settings(files: _Files, node: _Node, nodes: list[_Node]) -> dict[str, str]:
     return {
         **_node_settings(files, node.id),
         "process.roles": "broker,controller",
-        "listeners": f"{LISTENER}://:{node.port},{CONTROLLER}://:{node.port + 1}",
+        "listeners": ",".join(
+            f"{name}://{_bind_host(node.host)}:{port}"
+            for name, port in ((LISTENER, node.port), (CONTROLLER, node.port + 1))
+        ),
         "advertised.listeners": f"{LISTENER}://{node.address}",
         "controller.listener.names": CONTROLLER,
         "controller.quorum.voters": ",".join(
             f"{each.id}@{each.controller_address}" for each in nodes
         ),
+        "default.replication.factor": str(min(len(nodes), REPLICAS_MAX)),
         **internal_replication(len(nodes)),
     }
 
@@ -313,7 +337,7 @@ def _shards_settings(files: _Files, port: int, address: str) -> dict[str, str]:
     """Return what all shards have. `odradek serve --shards` adds the rest (`odradek.cli.shards`)."""
     return {
         **_node_settings(files, 1),
-        "listeners": f"{LISTENER}://:{port}",
+        "listeners": f"{LISTENER}://{_bind_host(address.rpartition(':')[0])}:{port}",
         "advertised.listeners": f"{LISTENER}://{address}",
     }
 

@@ -81,7 +81,8 @@ class Cluster:
         self.timeout_ms = timeout_ms
         self.metadata = ClusterMetadata()
         self._connect_timeout_ms = connect_timeout_ms
-        self._security = security
+        self.security = security
+        """How the connections are encrypted and authenticated."""
         self._connections: dict[tuple[int, str], Connection] = {}
         self._first: Connection | None = None
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -109,7 +110,7 @@ class Cluster:
             client_id=self.client_id,
             timeout_ms=self.timeout_ms,
             connect_timeout_ms=self._connect_timeout_ms,
-            security=self._security,
+            security=self.security,
         )
 
     def close_connections(self, purpose: str) -> None:
@@ -179,7 +180,7 @@ class Cluster:
             ) from error
 
     def _open(self, address: Address) -> Connection:
-        return Connection(address, self.client_id, self._connect_timeout_ms, self._security)
+        return Connection(address, self.client_id, self._connect_timeout_ms, self.security)
 
     def _nodes(self) -> Iterable[Node]:
         return self.metadata.nodes.values()

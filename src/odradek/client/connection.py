@@ -465,7 +465,9 @@ class Connection:
                 f"The listener may need another security.protocol than {security.protocol}, "
                 f"for example SASL_SSL. {advice}"
             )
-        if security.tls is not None and security.tls.key_file is None and not self._responses:
+        tls = security.tls
+        has_key = tls is None or tls.key_file is not None or bool(tls.key_text)
+        if not has_key and not self._responses:
             advice = f"It may need a certificate: set ssl.keystore.location. {advice}"
         return ClosedAtOnceError(f"{what} before it answered a request", advice)
 

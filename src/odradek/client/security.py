@@ -41,7 +41,7 @@ from odradek.config.oauth_login import SETTINGS as OAUTH_SETTINGS
 from odradek.config.properties import parse_properties
 from odradek.core.sasl.client import MECHANISMS, Credential
 from odradek.core.sasl.plain import PLAIN
-from odradek.env.tls_files import PEM, PKCS12, STORE_TYPES, VERSIONS, ClientTls
+from odradek.env.tls_files import JKS, PEM, PKCS12, STORE_TYPES, VERSIONS, ClientTls
 
 DEFAULT_SERVICE = "kafka"
 """The name of the brokers' service in Kerberos, as in librdkafka."""
@@ -61,6 +61,8 @@ SECURITY_SETTINGS = (
     "ssl.endpoint.identification.algorithm",
     "ssl.key.location",
     "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
     "ssl.keystore.location",
     "ssl.keystore.password",
     "ssl.keystore.type",
@@ -95,8 +97,6 @@ _REPLACED = {
 """Other settings with the same purpose, of which `parse_security` uses only one."""
 
 REFUSED_SETTINGS = {
-    "ssl.keystore.key": "put the key into a PEM file, and set ssl.keystore.location",
-    "ssl.keystore.certificate.chain": "put it into a PEM file, and set ssl.keystore.location",
     "ssl.cipher.suites": "cipher suites cannot be chosen",
     "sasl.client.callback.handler.class": "classes in Java are not loaded",
     "sasl.login.class": "classes in Java are not loaded",
@@ -215,12 +215,16 @@ def _tls(settings: Mapping[str, str]) -> ClientTls:
     word = settings.get("ssl.key.password", "")
     if store is not None and store.type == PKCS12:
         word = store.password
+    key_text = _key_text(settings)
+    if key_text and (key is not None or store is not None):
+        raise ValueError("set either ssl.keystore.key or a file with a key, not both")
     return ClientTls(
         trust_file=None if trust is None else trust.file,
         trust_type=PEM if trust is None else trust.type,
         trust_password="" if trust is None else trust.password,
         trust_text=settings.get("ssl.truststore.certificates") or settings.get("ssl.ca.pem", ""),
         key_file=key or (None if store is None else store.file),
+        key_text=key_text,
         key_type=PEM if key is not None or store is None else store.type,
         certificate_file=certificate,
         key_password=settings.get("ssl.key.password", "") if key is not None else word,
@@ -228,6 +232,14 @@ def _tls(settings: Mapping[str, str]) -> ClientTls:
         verifies_host=algorithm == "https",
         versions=versions,
     )
+
+
+def _key_text(settings: Mapping[str, str]) -> str:
+    """Return the key and the certificates in PEM form; an empty text if they are not in the settings."""
+    key, chain = (settings.get(f"ssl.keystore.{each}", "") for each in ("key", "certificate.chain"))
+    if bool(key) != bool(chain):
+        raise ValueError("ssl.keystore.key and ssl.keystore.certificate.chain need each other")
+    return f"{key}\n{chain}" if key else ""
 
 
 class _Store(NamedTuple):
@@ -244,7 +256,9 @@ def _store(settings: Mapping[str, str], kind: str, *other_names: str) -> _Store 
     if file is None:
         return None
     name, password = f"ssl.{kind}.type", settings.get(f"ssl.{kind}.password", "")
-    store_type = settings.get(name, "").upper() or _type_of(file, f"ssl.{kind}.location")
+    store_type = settings.get(name, "").upper()
+    if store_type in ("", JKS):  # as in Java, the file may be a PKCS#12 file
+        store_type = _type_of(file, f"ssl.{kind}.location")
     if store_type not in STORE_TYPES:
         raise ValueError(f"{name} is {store_type}; it must be one of {_list(STORE_TYPES)}")
     if password and store_type == PEM:

@@ -301,7 +301,7 @@ class BrokerConfig(View):
                 if each.security_protocol in SASL_PROTOCOLS
             },
             tls_by_listener={
-                each.name: tls_settings(layers, each.name)
+                each.name: tls_settings(layers, each.name, each.security_protocol)
                 for each in listeners
                 if each.security_protocol in TLS_PROTOCOLS
             },

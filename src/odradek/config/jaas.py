@@ -80,7 +80,7 @@ _EQUALS = _Token("=", is_mark=True)
 _TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/
       | "(?P<double>(?:[^"\\\n]|\\.)*)" | '(?P<single>(?:[^'\\\n]|\\.)*)'
-      | (?P<word>[^\s"'=;/][^\s"'=;]*) | (?P<mark>[=;])""",
+      | (?P<word>[^\s"'=;/,][^\s"'=;,]*) | (?P<mark>[=;])""",
     re.VERBOSE | re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)

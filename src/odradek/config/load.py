@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -39,6 +40,7 @@ class FriendlyDefault(NamedTuple):
 
 _ALONE = "Kafka's default needs several brokers"
 _PER_LISTENER = sasl.PER_LISTENER | tls.PER_LISTENER | broker_config.PER_LISTENER
+_OTHER_HANDLER = re.compile(rf"\.(plain|scram-sha-\d+|gssapi)\.{re.escape(CALLBACK_HANDLER)}\Z")
 _OF_OAUTH = (CALLBACK_HANDLER, LOGIN_HANDLER)
 """Settings of which only the values for OAUTHBEARER have an effect."""
 FRIENDLY_DEFAULTS = (
@@ -181,6 +183,11 @@ def _review_status(name: str, setting: Setting, wrong: list[str], warnings: list
         and setting.name not in _PER_LISTENER
     ):
         warnings.append(f"{name} has no effect: this setting is not supported for single listeners")
+    elif setting.name == CALLBACK_HANDLER and _OTHER_HANDLER.search(name):
+        wrong.append(
+            f"{name} is not supported: the class would not be used, and the node would accept other "
+            "logins; remove the setting"
+        )
     elif setting.name in _OF_OAUTH and not name.endswith(f".oauthbearer.{setting.name}"):
         warnings.append(
             f"{name} has no effect: only listener.name.<listener>.oauthbearer.{setting.name} is "

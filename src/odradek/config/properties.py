@@ -27,7 +27,10 @@ def parse_properties(data: bytes) -> dict[str, str]:
         try:
             result[_unescape(key)] = _unescape(value)
         except ValueError:
-            raise ConfigurationError(f"line {number}: malformed \\u escape: {line}") from None
+            # The value may be a secret.
+            raise ConfigurationError(
+                f"line {number}: malformed \\u escape in {key}; write a backslash as \\\\"
+            ) from None
     return result
 
 

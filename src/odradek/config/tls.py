@@ -3,7 +3,10 @@
 As in Kafka, a setting may have the prefix `listener.name.<listener>.` in lower case. Keys and
 certificates are in PEM files (KIP-651) or PKCS#12 files: `ssl.keystore.location` is a file with the
 private key, its certificate and the certificates of its issuers, `ssl.truststore.location` a file
-with the trusted certificates. This node's connections to other nodes use the settings of the
+with the trusted certificates. Or they are PEM text in `ssl.keystore.key`,
+`ssl.keystore.certificate.chain` and `ssl.truststore.certificates`. The settings that fit together are
+those of Apache Kafka's DefaultSslEngineFactory, but a PEM key needs no password. `ssl.client.auth`
+without the prefix does not apply to SASL_SSL (KIP-684). This node's connections to other nodes use the settings of the
 listener that they connect to, except `ssl.client.auth`.
 """
 
@@ -18,21 +21,25 @@ from odradek.config.layers import BrokerLayers
 from odradek.config.principal_mapping import PrincipalMapping
 from odradek.config.registry import broker_settings
 
+CLIENT_AUTH = "ssl.client.auth"
 TLS_PROTOCOLS = frozenset(("SSL", "SASL_SSL"))
-PEM, PKCS12 = "PEM", "PKCS12"
+PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
 VERSIONS = ("TLSv1.2", "TLSv1.3")
 PER_LISTENER = frozenset(
     (
         "ssl.allow.dn.changes",
         "ssl.allow.san.changes",
-        "ssl.client.auth",
+        CLIENT_AUTH,
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
         "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
         "ssl.keystore.location",
         "ssl.keystore.password",
         "ssl.keystore.type",
         "ssl.principal.mapping.rules",
+        "ssl.truststore.certificates",
         "ssl.truststore.location",
         "ssl.truststore.password",
         "ssl.truststore.type",
@@ -42,14 +49,16 @@ PER_LISTENER = frozenset(
 
 
 class Store(NamedTuple):
-    """A file with a key or with certificates."""
+    """A file or a text with a key or with certificates."""
 
     file: str
-    """ssl.keystore.location or ssl.truststore.location"""
+    """ssl.keystore.location or ssl.truststore.location; empty if `text` is set"""
     type: str
-    """PEM or PKCS12"""
+    """PEM, PKCS12 or JKS. JKS is the default; the file then is a PKCS#12 file"""
     password: Secret
-    """ssl.key.password, or for PKCS12 ssl.keystore.password or ssl.truststore.password"""
+    """ssl.key.password, or for PKCS12 and JKS ssl.keystore.password or ssl.truststore.password"""
+    text: Secret = Secret("")
+    """ssl.keystore.key and ssl.keystore.certificate.chain, or ssl.truststore.certificates"""
 
 
 class TlsSettings(NamedTuple):
@@ -82,8 +91,8 @@ class PeerTlsSettings(NamedTuple):
     """ssl.enabled.protocols"""
 
 
-def tls_settings(layers: BrokerLayers, listener: str) -> TlsSettings:
-    """Return the settings of a listener that uses TLS.
+def tls_settings(layers: BrokerLayers, listener: str, protocol: str) -> TlsSettings:
+    """Return the settings of a listener with the security protocol SSL or SASL_SSL.
 
     Raises:
         ConfigurationError: the key is missing, or a setting is not supported.
@@ -96,8 +105,10 @@ def tls_settings(layers: BrokerLayers, listener: str) -> TlsSettings:
             f"listener {listener} needs a key: set {prefix}ssl.keystore.location to a PEM or "
             f"PKCS#12 file, and {prefix}ssl.keystore.type to PEM or PKCS12"
         )
-    client_auth, versions = find("ssl.client.auth"), _versions(find, listener)
-    assert isinstance(client_auth, str)
+    versions = _versions(find, listener)
+    client_auth = "none"
+    if protocol == "SSL" or f"{prefix}{CLIENT_AUTH}" in layers.effective:
+        client_auth = str(find(CLIENT_AUTH))
     if client_auth != "none" and trust is None:
         raise ConfigurationError(
             f"listener {listener}: ssl.client.auth is {client_auth}, so that "
@@ -148,35 +159,52 @@ def _key_store(find: Find, listener: str) -> Store | None:
 
     A key in a PKCS#12 file has the same password as the file.
     """
-    return _store(find, listener, "keystore", "ssl.key.password")
+    key, chain = _secret(find, "ssl.keystore.key"), _secret(find, "ssl.keystore.certificate.chain")
+    if bool(key) != bool(chain):
+        there, missing = ("key", "certificate.chain") if key else ("certificate.chain", "key")
+        raise ConfigurationError(
+            f"listener {listener}: ssl.keystore.{there} is set, but ssl.keystore.{missing} is not"
+        )
+    text = Secret(f"{key.value}\n{chain.value}") if key else key
+    return _store(find, listener, "keystore", "ssl.keystore.key", text, "ssl.key.password")
 
 
 def _trust_store(find: Find, listener: str) -> Store | None:
     """Return the trust store of a listener; None if it has none."""
-    return _store(find, listener, "truststore", None)
+    name = "ssl.truststore.certificates"
+    return _store(find, listener, "truststore", name, _secret(find, name), None)
 
 
-def _store(find: Find, listener: str, kind: str, of_pem: str | None) -> Store | None:
-    """Return a store. `of_pem` is the setting with the password of a PEM file, if it has one."""
+def _store(
+    find: Find, listener: str, kind: str, text_name: str, text: Secret, of_pem: str | None
+) -> Store | None:
+    """Return a store. `text_name` is the setting of `text`. `of_pem` is the setting with the password of PEM.
+
+    Raises:
+        ConfigurationError: the type is not supported, or settings do not fit together.
+    """
     # As in Java, upper and lower case are equal.
     file, store_type = find(f"ssl.{kind}.location"), str(find(f"ssl.{kind}.type")).upper()
-    if not file:
+    if not (file or text):
         return None
     password = _secret(find, f"ssl.{kind}.password")
-    if store_type == PKCS12:
+    if text and (file or store_type != PEM):
+        why = f"ssl.{kind}.location is also set" if file else f"ssl.{kind}.type is {store_type}"
+        raise ConfigurationError(
+            f"listener {listener}: {text_name} needs ssl.{kind}.type=PEM without ssl.{kind}.location, "
+            f"but {why}"
+        )
+    if store_type in (PKCS12, JKS):
         return Store(str(file), store_type, password)
     if store_type != PEM:
         raise ConfigurationError(
             f"listener {listener}: ssl.{kind}.type is {store_type}, but only PEM and PKCS12 are "
-            "supported. Set it to the type of the file; keytool -importkeystore -deststoretype "
-            "PKCS12 converts a JKS file"
+            "supported. Set it to the type of the file"
         )
     if password:
         hint = f"; the password of its key is {of_pem}" if of_pem else ""
-        raise ConfigurationError(
-            f"listener {listener}: a PEM file has no ssl.{kind}.password{hint}"
-        )
-    return Store(str(file), store_type, _secret(find, of_pem) if of_pem else Secret(""))
+        raise ConfigurationError(f"listener {listener}: PEM has no ssl.{kind}.password{hint}")
+    return Store(str(file or ""), store_type, _secret(find, of_pem) if of_pem else Secret(""), text)
 
 
 def _versions(find: Find, listener: str) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ import logging
 from pathlib import Path
 from typing import NamedTuple
 
-from odradek.env import pkcs12
-from odradek.env.tls_files import PKCS12, ServerTls, TlsError
+from odradek.env import pem, pkcs12
+from odradek.env.tls_files import ServerTls, TlsError
 
 log = logging.getLogger("odradek.tls")
 
@@ -36,7 +36,9 @@ def certificate_names(tls: ServerTls) -> CertificateNames | None:
     except ImportError:
         return None
     try:
-        if tls.key_type == PKCS12:
+        if tls.key_text:
+            text = pem.with_lines(tls.key_text).encode()
+        elif pkcs12.is_pkcs12(tls.key_file, tls.key_type):
             text = pkcs12.chain(tls.key_file, tls.key_password).encode()
         else:
             text = Path(tls.key_file).read_bytes()
@@ -48,7 +50,7 @@ def certificate_names(tls: ServerTls) -> CertificateNames | None:
             for name in extension.value
         ]
     except (OSError, ValueError) as error:
-        log.warning("the names in %s cannot be read, and are not compared: %s", tls.key_file, error)
+        log.warning("the names in %s cannot be read, and are not compared: %s", tls.key_name, error)
         return None
     return CertificateNames(certificate.subject.rfc4514_string(), frozenset(alternatives))
 
@@ -65,13 +67,13 @@ def check_change(
         return
     if not tls.allows_other_subject and _canonical(present.subject) != _canonical(new.subject):
         raise TlsError(
-            f"the certificate in {tls.key_file} has the distinguished name {new.subject}, but that of "
+            f"the certificate in {tls.key_name} has the distinguished name {new.subject}, but that of "
             f"the present certificate is {present.subject}; set ssl.allow.dn.changes=true to allow this"
         )
     missing = present.alternatives - new.alternatives
     if not tls.allows_fewer_names and missing:
         raise TlsError(
-            f"the certificate in {tls.key_file} has not all alternative names of the present "
+            f"the certificate in {tls.key_name} has not all alternative names of the present "
             f"certificate: {', '.join(sorted(missing))} is missing; set ssl.allow.san.changes=true to "
             "allow this"
         )

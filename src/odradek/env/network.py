@@ -232,6 +232,9 @@ Resolve = Callable[[str, int], Awaitable[Resolved]]
 Raises `HostUnknown`."""
 
 
+_ALL_ADDRESSES = ("", "::")
+
+
 class SocketNetwork:
     """TCP over the system's sockets."""
 
@@ -256,8 +259,10 @@ class SocketNetwork:
         try:
             made.setblocking(False)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:  # without an address, accept IPv4 clients too
-                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, bool(address))
+            if family == socket.AF_INET6:  # all addresses: accept IPv4 clients too, as in Java
+                made.setsockopt(
+                    socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address not in _ALL_ADDRESSES
+                )
             made.bind((address, port))
             return SocketListener(made, options)
         except BaseException:

@@ -15,13 +15,19 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.env.tls_files import JKS, PKCS12
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
     from cryptography.x509 import Certificate
 
 WORD_BYTES = 24
+_JKS_START = b"\xfe\xed\xfe\xed"
+_SEQUENCE = b"\x30"
+"""A PKCS#12 file is a sequence of ASN.1."""
 STORES_KEPT = 8
 """How many decrypted stores are kept. The decryption of a store takes some milliseconds."""
 
@@ -37,6 +43,26 @@ class _Store(NamedTuple):
     """The certificate of the key, and the certificates of its issuers."""
     certificates: str
     """All certificates."""
+
+
+def is_pkcs12(file: str, store_type: str) -> bool:
+    """Return whether a store is a PKCS#12 file. As in Java, such a file may also have the type JKS.
+
+    Raises:
+        OSError, ValueError: the type is JKS, and the file cannot be read or is not a PKCS#12 file.
+    """
+    if store_type != JKS:
+        return store_type == PKCS12
+    with open(file, "rb") as stored:
+        start = stored.read(len(_JKS_START))
+    if start == _JKS_START:
+        raise ValueError(
+            "it is in Java's own format JKS. Convert it: keytool -importkeystore -srckeystore "
+            f"{file} -destkeystore {Path(file).stem}.p12 -deststoretype PKCS12"
+        )
+    if not start.startswith(_SEQUENCE):
+        raise ValueError("it is not a PKCS#12 file. If it is a PEM file, set the type to PEM")
+    return True
 
 
 @contextmanager

@@ -74,12 +74,12 @@ class TlsTransport:
         "_is_closed",
         "_is_deferred",
         "_is_pending_scheduled",
-        "_is_refused",
         "_is_stepping",
         "_loop",
         "_on_readable",
         "_on_writable",
         "_opened",
+        "_refusal",
         "_server_name",
         "_socket",
         "_state",
@@ -123,7 +123,7 @@ class TlsTransport:
         self._error: OSError | None = None
         """Why the handshake failed. None after the end, because the traceback of an error that was
         raised refers to this object."""
-        self._is_refused = False
+        self._refusal: str | None = None
         self._on_readable: Callable[[], object] | None = None
         self._on_writable: Callable[[], object] | None = None
         self._is_stepping = False
@@ -147,10 +147,10 @@ class TlsTransport:
         return self._socket.getpeercert() or None
 
     @property
-    def is_handshake_refused(self) -> bool:
-        """Whether this end or the other one refused the handshake. The end of the connection is no
-        refusal."""
-        return self._is_refused
+    def handshake_refusal(self) -> str | None:
+        """Why this end or the other one refused the handshake; None if it did not. The end of the
+        connection is no refusal."""
+        return self._refusal
 
     # -- the handshake --------------------------------------------------------------------------
 
@@ -272,9 +272,8 @@ class TlsTransport:
 
     def _fail(self, error: OSError) -> None:
         self._state, self._error = _State.FAILED, error
-        self._is_refused = isinstance(error, ssl.SSLError) and not isinstance(
-            error, ssl.SSLEOFError
-        )
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+            self._refusal = _reason(error)
         if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS_REASONS:
             self._send_alert()
         self._end_wait()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ssl
 from collections.abc import Sequence
 
-from odradek.env import pkcs12
-from odradek.env.tls_files import PKCS12, ClientAuth, ClientTls, ServerTls, TlsError
+from odradek.env import pem, pkcs12
+from odradek.env.tls_files import ClientAuth, ClientTls, ServerTls, TlsError
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _VERIFY_MODES = {
@@ -28,9 +28,14 @@ def make_context(tls: ServerTls) -> ssl.SSLContext:
     _use_versions(context, tls.versions)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_flags |= _EACH_IS_TRUSTED
-    _use_key(context, tls.key_file, None, tls.key_password, tls.key_type)
+    if tls.key_text:
+        _use_key_text(context, tls.key_text, tls.key_password)
+    else:
+        _use_key(context, tls.key_file, None, tls.key_password, tls.key_type)
     if tls.trust_file is not None:
         _trust(context, tls.trust_file, tls.trust_password, tls.trust_type)
+    elif tls.trust_text:
+        _trust_text(context, tls.trust_text)
     context.verify_mode = _VERIFY_MODES[tls.client_auth]
     return context
 
@@ -49,14 +54,13 @@ def make_client_context(tls: ClientTls) -> ssl.SSLContext:
     if tls.trust_file is not None:
         _trust(context, tls.trust_file, tls.trust_password, tls.trust_type)
     elif tls.trust_text:
-        try:
-            context.load_verify_locations(cadata=tls.trust_text)
-        except (OSError, ValueError) as error:
-            raise TlsError(f"cannot use the trusted certificates: {error}") from error
+        _trust_text(context, tls.trust_text)
     else:
         context.load_default_certs()
     if tls.key_file is not None:
         _use_key(context, tls.key_file, tls.certificate_file, tls.key_password, tls.key_type)
+    elif tls.key_text:
+        _use_key_text(context, tls.key_text, tls.key_password)
     return context
 
 
@@ -72,7 +76,7 @@ def _use_key(
     context: ssl.SSLContext, key_file: str, certificates: str | None, word: str, store_type: str
 ) -> None:
     try:
-        if store_type == PKCS12:
+        if pkcs12.is_pkcs12(key_file, store_type):
             with pkcs12.key_file(key_file, word) as (made, made_word):
                 context.load_cert_chain(made, password=made_word)
         else:
@@ -82,9 +86,27 @@ def _use_key(
         raise TlsError(f"cannot use the key and the certificate in {key_file}: {error}") from error
 
 
+def _use_key_text(context: ssl.SSLContext, text: str, word: str) -> None:
+    try:
+        with pem.key_file(pem.with_lines(text)) as made:
+            context.load_cert_chain(made, password=lambda: word)
+    except (OSError, ValueError) as error:
+        raise TlsError(
+            "cannot use the key and the certificates in ssl.keystore.key and "
+            f"ssl.keystore.certificate.chain: {error}"
+        ) from error
+
+
+def _trust_text(context: ssl.SSLContext, text: str) -> None:
+    try:
+        context.load_verify_locations(cadata=pem.with_lines(text))
+    except (OSError, ValueError) as error:
+        raise TlsError(f"cannot use the trusted certificates: {error}") from error
+
+
 def _trust(context: ssl.SSLContext, file: str, word: str, store_type: str) -> None:
     try:
-        if store_type == PKCS12:
+        if pkcs12.is_pkcs12(file, store_type):
             context.load_verify_locations(cadata=pkcs12.certificates(file, word))
         else:
             context.load_verify_locations(file)

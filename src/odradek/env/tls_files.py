@@ -13,6 +13,8 @@ PEM = "PEM"
 PKCS12 = "PKCS12"
 STORE_TYPES = (PEM, PKCS12)
 """The types of key stores and trust stores, with the words of `ssl.keystore.type`."""
+JKS = "JKS"
+"""The default. As in Java, the file may be a PKCS#12 file. Java's own format is not supported."""
 
 
 class ClientAuth(Enum):
@@ -31,8 +33,9 @@ class TlsError(OSError):
 class ServerTls:
     """The key, the certificates and the versions of a listener."""
 
-    key_file: str
-    """A file with the private key, its certificate, and the certificates of its issuers."""
+    key_file: str = ""
+    """A file with the private key, its certificate, and the certificates of its issuers. Empty if
+    `key_text` has them."""
     key_password: str = field(default="", repr=False)
     """The password of the key; of the whole file, if it is a PKCS#12 file."""
     trust_file: str | None = None
@@ -40,13 +43,22 @@ class ServerTls:
     client_auth: ClientAuth = ClientAuth.NONE
     versions: tuple[str, ...] = VERSIONS
     key_type: str = PEM
+    key_text: str = field(default="", repr=False)
+    """The key and the certificates in PEM form."""
     trust_type: str = PEM
+    trust_text: str = ""
+    """The certificates of the issuers in PEM form, if there is no `trust_file`."""
     trust_password: str = field(default="", repr=False)
     """The password of a PKCS#12 file."""
     allows_other_subject: bool = False
     """Whether a new certificate may have another distinguished name than the present one."""
     allows_fewer_names: bool = False
     """Whether a new certificate may lack alternative names of the present one."""
+
+    @property
+    def key_name(self) -> str:
+        """Where the key and the certificates are, for people."""
+        return self.key_file or "ssl.keystore.certificate.chain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,8 @@ class ClientTls:
     """Trusted certificates as text."""
     key_file: str | None = None
     """A file with the private key. It also has the certificates if `certificate_file` is None."""
+    key_text: str = field(default="", repr=False)
+    """The private key and the certificates in PEM form, if there is no `key_file`."""
     certificate_file: str | None = None
     key_password: str = field(default="", repr=False)
     """The password of the key; of the whole file, if it is a PKCS#12 file."""

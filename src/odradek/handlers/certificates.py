@@ -22,6 +22,9 @@ _SHORT = {
     "userId": "UID",
 }
 _ESCAPED = frozenset(',=+<>#;"\\')
+_BLANK = " \r"
+"""Each of these characters is escaped at the begin and at the end."""
+_NUL = {"\0": "\\00"}
 _EMAIL, _EMAIL_NUMBER, _IA5_STRING = "emailAddress", "1.2.840.113549.1.9.1", 0x16
 
 
@@ -35,9 +38,9 @@ def _attribute(kind: str, value: str) -> str:
     if kind == _EMAIL and len(value) < 128:
         encoded = bytes((_IA5_STRING, len(value))) + value.encode("ascii", "replace")
         return f"{_EMAIL_NUMBER}=#{encoded.hex()}"
-    text = "".join(f"\\{each}" if each in _ESCAPED else each for each in value)
-    if text.startswith(" "):
-        text = f"\\{text}"
-    if text.endswith(" ") and len(value) > 1:
-        text = f"{text[:-1]}\\ "
+    first, end = len(value) - len(value.lstrip(_BLANK)), len(value.rstrip(_BLANK))
+    text = "".join(
+        f"\\{each}" if each in _ESCAPED or not first <= index < end else _NUL.get(each, each)
+        for index, each in enumerate(value)
+    )
     return f"{_SHORT.get(kind, kind)}={text}"

@@ -25,8 +25,13 @@ log = logging.getLogger("odradek.request")
 
 
 def count_refused_handshake(server: Server, connection: Connection, transport: Transport) -> None:
-    """Count a failed authentication if the connection ends because of its TLS handshake."""
-    if isinstance(transport, TlsTransport) and transport.is_handshake_refused:
+    """Count and log a failed authentication if the connection ends because of its TLS handshake."""
+    if isinstance(transport, TlsTransport) and transport.handshake_refusal is not None:
+        peer = connection.peer
+        log.info(
+            "failed authentication of %s:%d on %s: the TLS handshake failed: %s",
+            peer.host, peer.port, peer.listener, transport.handshake_refusal,
+        )  # fmt: skip
         server.authentications.count(connection.peer.listener, Outcome.FAILED)
 
 

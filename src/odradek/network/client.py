@@ -60,6 +60,10 @@ Handshake = Callable[[], Generator[PlainRequest, bytes, None]]
 OnDone = Callable[[memoryview | None, RequestError | None], None]
 
 
+FAILING_SECONDS_MAX = 10.0
+"""If no connection can be made for longer, a warning is logged."""
+
+
 class HandshakeError(Exception):
     """The handshake failed, so that the connection cannot be used."""
 
@@ -90,6 +94,9 @@ class NodeClient:
         self._loop = asyncio.get_running_loop()
         self._connecting: asyncio.Task[None] | None = None
         """The task that connects, or that renews the session."""
+        self._failing_since: float | None = None
+        """When the first of the attempts to connect failed; None after a success."""
+        self._is_warned = False
         self._link: _Link | None = None
         self._session: Session | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -190,7 +197,7 @@ class NodeClient:
             async with asyncio.timeout(timeout_ms / 1000):
                 await attempt()
         except (OSError, HandshakeError) as error:
-            log.debug("no connection to %s:%d: %s", self._host, self._port, error)
+            self._log_failure(error)
             self._connecting = None
             self.on_lost(str(error) or "the connection could not be made in time")
         except Exception as error:  # for example, a host name that cannot be encoded
@@ -199,9 +206,20 @@ class NodeClient:
             self.on_lost(repr(error))
         else:
             self._connecting = None
+            self._failing_since = None
             session = self._session
             renew_at_ms = None if session is None else session.renew_at_ms
             self._perform(self._machine.opened(renew_at_ms))
+
+    def _log_failure(self, error: Exception) -> None:
+        """Warn once if no connection could be made for some time, whatever the reasons were."""
+        now = self._loop.time()
+        level = logging.DEBUG
+        if self._failing_since is None:
+            self._failing_since, self._is_warned = now, False
+        elif not self._is_warned and now - self._failing_since >= FAILING_SECONDS_MAX:
+            self._is_warned, level = True, logging.WARNING
+        log.log(level, "no connection to %s:%d: %s", self._host, self._port, error)
 
     async def _connect(self, timeout_ms: int) -> None:
         network, options = self._network, self._options

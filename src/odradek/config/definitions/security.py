@@ -13,19 +13,25 @@ security.inter.broker.protocol  string  = PLAINTEXT  {PLAINTEXT,SSL,SASL_PLAINTE
 ssl.enabled.protocols  list  = TLSv1.2,TLSv1.3  distinct  medium  per-broker
     TLS versions that may be used: TLSv1.2 and TLSv1.3.
 ssl.keystore.type  string  = JKS  medium  per-broker
-    Format of the key store: PEM or PKCS12. PKCS12 needs the package cryptography.
+    Format of the key store: PEM or PKCS12. PKCS12 needs the package cryptography. As in Java, JKS also opens a PKCS#12 file; Java's own format JKS is not supported.
 ssl.keystore.location  string  medium  per-broker
     File with the private key, its certificate, and the certificates of its issuers.
 ssl.keystore.password  password  medium  per-broker
     Password of a key store in the format PKCS12. It is also the password of the key.
 ssl.key.password  password  medium  per-broker
-    Password of the private key in a PEM file.
+    Password of the private key in a PEM file or in `ssl.keystore.key`.
 ssl.truststore.type  string  = JKS  medium  per-broker
-    Format of the trust store: PEM or PKCS12. PKCS12 needs the package cryptography.
+    Format of the trust store: PEM or PKCS12. PKCS12 needs the package cryptography. As in Java, JKS also opens a PKCS#12 file; Java's own format JKS is not supported.
 ssl.truststore.location  string  medium  per-broker
     File with the certificates of the issuers of the certificates of clients and other nodes.
 ssl.truststore.password  password  medium  per-broker
     Password of a trust store in the format PKCS12.
+ssl.keystore.key  password  medium  per-broker
+    Private key as PEM text, instead of `ssl.keystore.location`. `ssl.keystore.type` must be PEM.
+ssl.keystore.certificate.chain  password  medium  per-broker
+    Certificate of `ssl.keystore.key` and those of its issuers, as PEM text.
+ssl.truststore.certificates  password  medium  per-broker
+    Trusted certificates as PEM text, instead of `ssl.truststore.location`. `ssl.truststore.type` must be PEM.
 ssl.client.auth  string  = none  {required,requested,none}  medium  per-broker
     Whether clients must have a certificate.
 ssl.allow.dn.changes  boolean  = false  low
@@ -44,12 +50,6 @@ ssl.provider  string  medium  per-broker
     Java provider of TLS.
 ssl.cipher.suites  list  = ""  distinct  medium  per-broker
     Cipher suites that may be used.
-ssl.keystore.key  password  medium  per-broker
-    Private key as text.
-ssl.keystore.certificate.chain  password  medium  per-broker
-    Certificates of the private key as text.
-ssl.truststore.certificates  password  medium  per-broker
-    Trusted certificates as text.
 ssl.keymanager.algorithm  string  = SunX509  medium  per-broker
     Java algorithm of the key manager.
 ssl.trustmanager.algorithm  string  = PKIX  medium  per-broker
