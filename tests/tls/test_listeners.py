@@ -1,6 +1,7 @@
 """Clients of listeners with TLS."""
 
 import contextlib
+import logging
 import socket
 import ssl
 import struct
@@ -49,7 +50,8 @@ def test_records_that_do_not_fit_into_one_piece_of_tls(ports, pki, version):
             assert client.receive()
 
 
-def test_a_client_that_speaks_no_tls(ports, broker):
+def test_a_client_that_speaks_no_tls(ports, broker, caplog):
+    caplog.set_level(logging.INFO, "odradek.request")
     with WireClient(ports["SSL"]) as client:
         client.send(struct.pack(">ihhih", 10, 18, 0, 1, -1))
         received = bytearray()
@@ -57,6 +59,9 @@ def test_a_client_that_speaks_no_tls(ports, broker):
             while piece := client.socket.recv(1000):
                 received += piece
     assert len(received) < 100  # an alert of TLS
+    wanted = " on SSL: the TLS handshake failed: "
+    while wanted not in caplog.text:  # the test's time limit ends this
+        time.sleep(0.01)
 
 
 def test_a_handshake_that_is_never_finished_delays_nobody(ports, pki):
