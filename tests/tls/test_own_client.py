@@ -81,7 +81,6 @@ def test_each_listener(connect, pki):
     [
         ("SSL", "SSL", {"ssl_ca_location": ""}, "is not trusted", "ssl.truststore.location"),
         ("AWAY", "SSL", {}, "is for another host", "ssl.endpoint.identification.algorithm"),
-        ("PLAINTEXT", "SSL", {}, "does not seem to use TLS", "PLAINTEXT"),
         ("SSL", "SASL_SSL", {}, "does not use SASL", "security.protocol"),
         ("BOTH", "SASL_SSL", {"sasl_password": "x"}, "does not let alice in", "password"),
         ("BOTH", "SASL_SSL", {"sasl_mechanism": "SCRAM-SHA-256"}, "enabled: PLAIN", "mechanism"),
@@ -92,6 +91,12 @@ def test_what_is_wrong_and_what_to_do(connect, listener, protocol, settings, pro
         connect(listener, protocol, **settings)
     assert advice in failure.value.advice
     assert "alice-secret" not in str(failure.value)
+
+
+def test_a_listener_without_tls(connect):
+    with pytest.raises(ClosedAtOnceError, match="closed the connection during the TLS") as failure:
+        connect("PLAINTEXT", "SSL")
+    assert "set security.protocol to PLAINTEXT" in failure.value.advice
 
 
 # The server sends a reason and closes the connection, before it has read the client's request. So

@@ -94,7 +94,7 @@ class MalformedResponseError(ClientError):
 class ClosedAtOnceError(DisconnectedError):
     """The broker closed the connection without a response to the first request about the cluster.
 
-    This is how brokers treat clients that do not authenticate. It happens also during a shutdown.
+    It may also have closed the connection during the TLS handshake. This is how brokers treat clients that do not authenticate. It happens also during a shutdown.
     """
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 
 from odradek.client.address import Address
-from odradek.client.errors import ClientError, SecurityError, UnreachableError
+from odradek.client.errors import (
+    ClientError,
+    ClosedAtOnceError,
+    SecurityError,
+    UnreachableError,
+)
 from odradek.env.tls_context import make_client_context
 from odradek.env.tls_files import ClientTls, TlsError
 
@@ -25,6 +31,10 @@ _CERTIFICATE_ALERTS = (
     "ALERT_UNKNOWN_CA",
     "ALERT_UNSUPPORTED_CERTIFICATE",
 )
+_NO_TLS = ("BAD_RECORD_TYPE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "WRONG_VERSION_NUMBER")
+"""OpenSSL's reasons if the bytes of the other end are not TLS."""
+_CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLSyscallError, ssl.SSLZeroReturnError)
+"""The errors of a connection that the other end has closed or reset."""
 
 
 def make_context(tls: ClientTls) -> ssl.SSLContext:
@@ -48,22 +58,33 @@ def secured(
 
     Raises:
         SecurityError: one side does not accept the other.
+        ClosedAtOnceError: the server closes the connection.
         UnreachableError: the server does not respond in time.
     """
-    made = context.wrap_socket(
-        connected, server_hostname=address.host, do_handshake_on_connect=False
-    )
-    made.settimeout(max(1, timeout_ms) / 1000)
     try:
-        made.do_handshake()
+        return _after_handshake(context, connected, address.host, timeout_ms)
     except TimeoutError as error:
-        made.close()
         raise UnreachableError(
-            f"{address} did not answer the TLS handshake", "Does the listener use TLS?"
+            f"{address} did not answer the TLS handshake",
+            "The listener may not use TLS (check security.protocol and the port), or new connections "
+            "wait because of max.connections.",
         ) from error
     except OSError as error:
+        raise (refusal(error, address) or _failure(error, address)) from error
+
+
+def _after_handshake(
+    context: ssl.SSLContext, connected: socket.socket, host: str, timeout_ms: int
+) -> ssl.SSLSocket:
+    # This fails if the connection is reset already. `wrap_socket` also does, but leaves a socket open.
+    connected.getpeername()
+    made = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
+    try:
+        made.settimeout(max(1, timeout_ms) / 1000)
+        made.do_handshake()
+    except OSError:
         made.close()
-        raise (refusal(error, address) or _no_tls(address)) from error
+        raise
     return made
 
 
@@ -91,11 +112,26 @@ def refusal(error: OSError, address: Address) -> ClientError | None:
     return None
 
 
-def _no_tls(address: Address) -> ClientError:
+def _failure(error: OSError, address: Address) -> ClientError:
+    """Return the error of a TLS handshake that failed for another reason than a refusal."""
+    reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""
+    if reason in _NO_TLS:
+        return SecurityError(
+            f"the TLS handshake with {address} failed: the listener does not seem to use TLS",
+            "Use the port of an SSL or SASL_SSL listener, or set security.protocol to PLAINTEXT or "
+            "SASL_PLAINTEXT.",
+        )
+    if isinstance(error, _CLOSED) or error.errno == errno.ENOTCONN:
+        return ClosedAtOnceError(
+            f"{address} closed the connection during the TLS handshake",
+            "The listener may not use TLS (then set security.protocol to PLAINTEXT or "
+            "SASL_PLAINTEXT, or use another port). It may require another version of TLS "
+            "(ssl.enabled.protocols). Or it has refused the connection because of a limit "
+            "(max.connections, max.connections.per.ip). The node's log has the reason.",
+        )
     return SecurityError(
-        f"the TLS handshake with {address} failed: the listener does not seem to use TLS",
-        "Use the port of an SSL or SASL_SSL listener, or set security.protocol to PLAINTEXT or "
-        "SASL_PLAINTEXT.",
+        f"the TLS handshake with {address} failed: {reason or error}",
+        "The node's log has the reason.",
     )
 
 
