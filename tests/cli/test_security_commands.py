@@ -227,6 +227,16 @@ def test_acls_and_their_reasons(odradek):
     assert "There are no ACLs" in odradek("acl", "list").err
 
 
+def test_the_hint_about_a_group_can_be_copied(odradek):
+    user = ("gina", odradek("user", "add", "gina", "--generate").lines[0])
+    odradek("topic", "create", "jobs")
+    odradek("acl", "add", "gina", "read", "topic:jobs")
+    refused = odradek("consume", "jobs", "--group", "my jobs", user=user, code=1)
+    odradek("acl", "remove", "gina", "any", "any", "--yes")
+    assert "group my jobs: Not authorized" in refused.err
+    assert "odradek acl list --applying-to group:'my jobs'\n" in refused.err
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

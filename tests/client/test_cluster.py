@@ -9,7 +9,7 @@ from tests.client.fake_broker import NODE_ID, Disconnect
 from odradek.client import cluster as cluster_module
 from odradek.client import fan_out
 from odradek.client.address import Address
-from odradek.client.cluster import Cluster
+from odradek.client.cluster import GROUP, TRANSACTION, Cluster
 from odradek.client.errors import (
     BrokerError,
     ClientError,
@@ -162,6 +162,26 @@ def test_a_coordinator_that_is_not_there_yet(fake, cluster):
     assert cluster.coordinator_ids(["g"]) == {"g": NODE_ID}
 
 
+@pytest.mark.parametrize(
+    ("kind", "code", "subject", "resource"),
+    [
+        (GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED, "group my jobs", "group:'my jobs'"),
+        (
+            TRANSACTION,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "transactional id my jobs",
+            "transactional-id:'my jobs'",
+        ),
+    ],
+)
+def test_a_coordinator_that_the_user_may_not_know(fake, cluster, kind, code, subject, resource):
+    error = Coordinator(key="my jobs", node_id=-1, error_code=code)
+    fake.answers[COORDINATOR] = [lambda _: FindCoordinatorResponse(coordinators=[error])]
+    with pytest.raises(BrokerError, match=f"^{subject}: Not authorized") as caught:
+        cluster.coordinator("my jobs", kind)
+    assert caught.value.advice.endswith(f": odradek acl list --applying-to {resource}")
+
+
 # -- many things at once -------------------------------------------------------------------
 
 
@@ -230,6 +250,25 @@ def test_codes_that_this_client_does_not_know():
     assert error.code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "9999" in str(error)
     assert broker_error(0) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "subject", "advice"),
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "topic a-1", "--applying-to topic:a-1"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "partition a-1-0", "--applying-to topic:a-1"),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "group g, partition a-1-0", "-to topic:a-1"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, "group g, partition a-1-0", "-to group:g"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, "group $HOME", "-to group:'$HOME'"),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, "partition a-1-0", "odradek topic offsets a-1"),
+        (ErrorCode.NON_EMPTY_GROUP, "group g", "odradek group describe g"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, "", ""),
+    ],
+)
+def test_the_advice_has_the_name_that_the_command_needs(code, subject, advice):
+    found = BrokerError(code, subject=subject).advice
+    assert found.endswith(advice)
+    assert bool(found) == bool(advice)
 
 
 def test_a_copy_has_its_own_connections(cluster):

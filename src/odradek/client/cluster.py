@@ -38,6 +38,7 @@ from odradek.wire.primitives import Message
 GROUP = 0
 TRANSACTION = 1
 """Types of coordinator keys (FindCoordinator)."""
+_KEYS = {GROUP: "group", TRANSACTION: "transactional id"}
 
 BACKOFF_MS = 50
 BACKOFF_MS_MAX = 1000
@@ -400,7 +401,7 @@ class Cluster:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(keys))
             response = self.any().request(request, FindCoordinatorResponse, deadline.remaining_ms)
             for each in response.coordinators:
-                check(each.error_code, each.error_message, f"coordinator of {each.key}")
+                check(each.error_code, each.error_message, f"{_KEYS[kind]} {each.key}")
             return {each.key: each.node_id for each in response.coordinators}
 
         found = self.retrying(attempt)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+
 from odradek.model.errors import ErrorCode
 
 _ADVICE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "See which topics exist: odradek topic list",
     ErrorCode.TOPIC_ALREADY_EXISTS: (
-        "Choose another name, or look at the topic: odradek topic describe {name}"
+        "Choose another name, or look at the topic: odradek topic describe {topic}"
     ),
     ErrorCode.INVALID_TOPIC_EXCEPTION: (
         "Use 1 to 249 letters, digits, dots, underscores or hyphens; internal topics are protected."
@@ -17,7 +20,7 @@ _ADVICE = {
     ),
     ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic, or send smaller records.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Start more brokers, or lower min.insync.replicas.",
-    ErrorCode.NON_EMPTY_GROUP: "Stop the group's consumers first: odradek group describe {name}",
+    ErrorCode.NON_EMPTY_GROUP: "Stop the group's consumers first: odradek group describe {group}",
     ErrorCode.BROKER_NOT_AVAILABLE: "See which brokers there are: odradek cluster describe",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "See which ids there are: odradek transaction list",
     ErrorCode.GROUP_ID_NOT_FOUND: "See which groups exist: odradek group list",
@@ -31,19 +34,26 @@ _ADVICE = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Stop the consumers of the topic first.",
     ErrorCode.TOPIC_DELETION_DISABLED: "Set delete.topic.enable=true on the controllers.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
-        "See which ACLs apply: odradek acl list --applying-to topic:{name}"
+        "See which ACLs apply: odradek acl list --applying-to topic:{topic}"
     ),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: (
-        "See which ACLs apply: odradek acl list --applying-to group:{name}"
+        "See which ACLs apply: odradek acl list --applying-to group:{group}"
+    ),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "See which ACLs apply: odradek acl list --applying-to transactional-id:{transactional_id}"
     ),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
         "See which ACLs apply: odradek acl list --applying-to cluster"
     ),
     ErrorCode.UNKNOWN_SERVER_ERROR: "The broker's log has the reason.",
 }
+"""Advice by error code. The names in braces come from the subject of the error."""
 
-"""Advice by error code. `{name}` is the subject of the error, `{topic}` the topic of a
-partition."""
+_SUBJECT = re.compile(
+    r"topic (?P<topic>.+)|transactional id (?P<transactional_id>.+)"
+    r"|(group (?P<group>.+?))?(, )?(partition (?P<of_partition>.+)-\d+)?",
+    re.DOTALL,
+)
 
 _CODES = {code.value: code for code in ErrorCode}
 
@@ -121,14 +131,25 @@ class BrokerError(ClientError):
         self.message = message or code.message
         self.subject = subject
         text = f"{subject}: {self.message}" if subject else self.message
-        name = subject.partition(" ")[2]
-        usual = _ADVICE.get(code, "").format(name=name, topic=name.rpartition("-")[0])
-        super().__init__(f"{text} ({code.name})", advice or usual.rstrip())
+        super().__init__(f"{text} ({code.name})", advice or _usual_advice(code, subject))
 
     @property
     def retriable(self) -> bool:  # type: ignore[override]
         """Whether the same request may succeed later."""
         return self.code.retriable
+
+
+def _usual_advice(code: ErrorCode, subject: str) -> str:
+    """Return the advice for an error code; nothing if it needs a name that the subject lacks."""
+    found = _SUBJECT.fullmatch(subject)
+    given = {} if found is None else found.groupdict()
+    names = {kind: shlex.quote(name) for kind, name in given.items() if name}
+    if "of_partition" in names:
+        names["topic"] = names["of_partition"]
+    try:
+        return _ADVICE.get(code, "").format_map(names)
+    except KeyError:
+        return ""
 
 
 class NoSuchTopicError(BrokerError):
