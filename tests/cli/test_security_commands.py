@@ -11,8 +11,9 @@ import pytest
 from compat.lab.toolchain import free_port
 from tests.cli.conftest import invoke
 
+from odradek.cli.client_settings import beside
 from odradek.cli.secure import python_example
-from odradek.cli.serve import _beside, _open_listeners, _suggest
+from odradek.cli.serve import _open_listeners, _suggest
 from odradek.config.load import load
 from odradek.config.properties import parse_properties
 from odradek.testing import Broker
@@ -67,16 +68,27 @@ def test_librdkafka_with_its_file(secured, odradek):
     assert odradek("consume", "from-librdkafka").lines == ["hello"]
 
 
-def test_what_a_node_suggests_can_be_copied(secured, capsys):
+def suggested(secured, capsys, file):
+    """What a node prints if its file is this one."""
     config, _ = load(properties(secured / "server.properties"), {})
     port = int(properties(secured / "client.properties")["bootstrap.servers"].rpartition(":")[2])
     endpoint = SimpleNamespace(host="", port=port, name="SASL_SSL")
     node = SimpleNamespace(config=config, server=SimpleNamespace(endpoints=[endpoint]))
-    _suggest(node, _beside(secured / "server.properties"))
-    words = shlex.split(capsys.readouterr().err.splitlines()[0])[2:]
+    _suggest(node, beside(file))
+    return capsys.readouterr().err.splitlines()
+
+
+def test_what_a_node_suggests_can_be_copied(secured, capsys):
+    words = shlex.split(suggested(secured, capsys, secured / "server.properties")[0])[2:]
     assert words[:2] == ["odradek", "produce"]
     assert invoke(*words[1:], bootstrap="").code == 0
-    assert _beside(secured / "elsewhere" / "server.properties").name == "client.properties"
+
+
+def test_a_node_without_a_file_for_clients_suggests_no_command(secured, tmp_path, capsys):
+    for file in (tmp_path / "server.properties", None):
+        (line,) = suggested(secured, capsys, file)
+        assert "clients need a file with security settings" in line
+        assert "odradek secure --help" in line
 
 
 def test_files_are_not_overwritten(secured):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from compat.lab.toolchain import free_port
 from tests.cli.conftest import invoke
 from tests.cli.test_cluster_start import brokers, free_base, until
 
-from odradek.cli.shards import shard_settings
+from odradek.cli.shards import _greet, shard_settings
 from odradek.cli.supervisor import (
     PAUSE_SECONDS,
     PAUSE_SECONDS_MAX,
@@ -156,6 +158,17 @@ def test_pauses_before_a_process_is_started_again():
     assert backoff.pause(now + STEADY_SECONDS) == 0.0
 
 
+def test_what_shards_suggest(capsys):
+    nodes = [SimpleNamespace(node_id=1, address=("::1", 9092), pid=7, directory="/data/1")]
+    _greet(nodes, " --command-config secured/client.properties")
+    option = "--command-config secured/client.properties"
+    assert f"odradek cluster status -b [::1]:9092 {option}\n" in capsys.readouterr().err
+    _greet(nodes, None)
+    said = capsys.readouterr().err
+    assert "odradek cluster status" not in said
+    assert "odradek secure --help" in said
+
+
 @pytest.fixture
 def handlers():
     """Keep the signal handlers, which the supervisor replaces."""
@@ -263,7 +276,11 @@ def test_shards_with_tls_and_sasl(tmp_path):
     client = ["--command-config", files / "client.properties"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert any("Ctrl-C" in line for line in process.stderr)
+            printed = itertools.takewhile(lambda line: "Ctrl-C" not in line, process.stderr)
+            (status,) = [line for line in printed if "odradek cluster status" in line]
+            assert f"-b 127.0.0.1:{base} --command-config {files}/client.properties" in status
+            words = status.split()
+            until(lambda: not invoke(*words[words.index("cluster") :], bootstrap="").code)
             create = ("topic", "create", "orders", "--partitions", 2, "--replication-factor", 2)
             until(lambda: not invoke(*client, *create, "--if-not-exists", bootstrap="").code)
             for partition in (0, 1):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.arguments import parse_pairs
+from odradek.cli.client_settings import NO_FILE, beside, security_option
 from odradek.cli.listener_health import is_authenticated, is_loopback
 from odradek.cli.node_options import load_node, node_options, read_settings
 from odradek.cli.output import note, styled, warn
@@ -133,23 +133,17 @@ def serve(
     if shards is not None:
         from odradek.cli.shards import run_shards
 
-        return run_shards(shards, settings, given, cluster_id)
+        return run_shards(shards, settings, given, cluster_id, beside(file))
     if cluster_id is not None:
         raise click.UsageError(
             "--cluster-id needs --shards. To choose the id of a single node's cluster, run "
             "`odradek format` first."
         )
-    return _run(settings, given, Path("client.properties") if file is None else _beside(file))
-
-
-def _beside(file: Path) -> Path:
-    """Return the file of clients that `odradek secure init` writes beside the file of a node."""
-    found = file.with_name("client.properties")
-    return found if found.exists() else Path(found.name)
+    return _run(settings, given, beside(file))
 
 
 def _run(
-    settings: Mapping[str, str] | None, given: Mapping[str, str], client_settings: Path
+    settings: Mapping[str, str] | None, given: Mapping[str, str], client_settings: Path | None
 ) -> int:
     """Run one node in this process. `client_settings` is the file that clients use, if they need it."""
     from odradek.node.run import StartError, run
@@ -183,7 +177,7 @@ def _open_listeners(config: BrokerConfig) -> Iterator[str]:
         )
 
 
-def _greet(client_settings: Path, node: Node) -> None:
+def _greet(client_settings: Path | None, node: Node) -> None:
     """Print the addresses of the node, and commands to try first."""
     from odradek import __version__
 
@@ -203,13 +197,15 @@ def _greet(client_settings: Path, node: Node) -> None:
     note("Ctrl-C stops it.")
 
 
-def _suggest(node: Node, client_settings: Path) -> None:
+def _suggest(node: Node, client_settings: Path | None) -> None:
     """Print commands to try first. If the first listener has TLS or SASL, they use a file."""
     first = node.server.endpoints[0]
     where = _host_and_port(first.host, first.port)
-    option = "" if where == f"localhost:{DEFAULT_PORT}" else f" -b {where}"
-    if first.name in {*node.config.tls_by_listener, *node.config.sasl_by_listener}:
-        option += f" --command-config {shlex.quote(str(client_settings))}"
+    security = security_option(node.config, first.name, client_settings)
+    if security is None:
+        note(f"  say hello   {NO_FILE}")
+        return
+    option = ("" if where == f"localhost:{DEFAULT_PORT}" else f" -b {where}") + security
     commands = [f"produce{option} greetings hello", f"consume{option} greetings"]
     if not node.config.auto_create_topics_enable:
         commands.insert(0, f"topic create{option} greetings")

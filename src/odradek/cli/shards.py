@@ -29,10 +29,12 @@ from pathlib import Path
 
 import click
 
+from odradek.cli.client_settings import NO_FILE, security_option
 from odradek.cli.cluster_start import internal_replication, prepare
 from odradek.cli.node_options import load_node
 from odradek.cli.output import note, styled, warn
 from odradek.cli.supervisor import NodeProcess, Supervisor
+from odradek.client.address import Address
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError
 from odradek.config.checks import voters as parse_voters
@@ -55,10 +57,12 @@ def run_shards(
     file: Mapping[str, str] | None,
     overrides: Mapping[str, str],
     cluster_id: str | None = None,
+    client_settings: Path | None = None,
 ) -> int:
     """Run the shards until a signal comes. Return the exit code.
 
-    `cluster_id` is the id of a new cluster. By default it is random.
+    `cluster_id` is the id of a new cluster. By default it is random. `client_settings` is the file
+    that clients use, if they need it.
 
     Raises:
         UsageError: the configuration does not fit shards.
@@ -100,7 +104,8 @@ def run_shards(
         )
         for index, each in enumerate(shards)
     ]
-    return Supervisor(processes, lambda: _greet(processes)).run()
+    option = security_option(config, first.name, client_settings)
+    return Supervisor(processes, lambda: _greet(processes, option)).run()
 
 
 def _voters(text: str | None) -> dict[int, tuple[str, int]]:
@@ -213,10 +218,15 @@ def _check_ports(count: int, ports: list[int]) -> None:
             )
 
 
-def _greet(processes: list[NodeProcess]) -> None:
+def _greet(processes: list[NodeProcess], security: str | None) -> None:
+    """Print the addresses. `security` is an option of the command, or None if it needs a file."""
     note(styled(f"{len(processes)} shards", bold=True))
     for each in processes:
         where = styled("{}:{}".format(*each.address), fg="green")
         note(f"  shard {each.node_id:<4} {where}   process {each.pid}   {each.directory}")
-    note("  look at them  odradek cluster status -b {}:{}".format(*processes[0].address))
+    if security is None:
+        note(f"  look at them  {NO_FILE}")
+    else:
+        address = Address(*processes[0].address)
+        note(f"  look at them  odradek cluster status -b {address}{security}")
     note("Ctrl-C stops all shards.")
