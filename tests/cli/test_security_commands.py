@@ -249,6 +249,19 @@ def test_the_hint_about_a_group_can_be_copied(odradek):
     assert "odradek acl list --applying-to group:'my jobs'\n" in refused.err
 
 
+def test_a_user_who_may_not_see_the_settings_of_new_topics(odradek):
+    user = ("erik", odradek("user", "add", "erik", "--generate").lines[0])
+    odradek("acl", "add", "erik", "create", "topic:erik-*")
+    assert odradek("topic", "create", "erik-1", user=user).out == "Created erik-1\n"
+    odradek("acl", "add", "erik", "describe", "topic:erik-*")
+    (created,) = odradek("topic", "create", "erik-2", "--json", user=user).json
+    assert sorted(created) == ["id", "name"]
+    odradek("acl", "add", "erik", "describe-configs", "topic:erik-*")
+    created = odradek("topic", "create", "erik-3", user=user)
+    assert created.out == "Created erik-3 (1 partition, 1 replica)\n"
+    odradek("acl", "remove", "erik", "any", "any", "--yes")
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -31,6 +31,7 @@ from odradek.client.admin.topics import (
     delete_topics,
     exists_already,
 )
+from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError
 from odradek.model import uuids
 from odradek.model.errors import ErrorCode
@@ -162,15 +163,13 @@ def create(
         created = [each for each in results.values() if not isinstance(each, ClientError)]
         if not validate_only:
             for each in created:
-                cluster.topic(each.name)  # Wait, because brokers get the topic a moment later.
+                _wait_for(cluster, each.name)
     if as_json:
         print_json([_created_json(each) for each in created])
     else:
         for each in created:
             verb = "Could create" if validate_only else "Created"
-            shape = plural(each.partitions, "partition") + ", "
-            shape += plural(each.replication_factor, "replica")
-            click.echo(f"{verb} {each.name} ({shape})")
+            click.echo(f"{verb} {each.name}{_shape(each)}")
     errors = [each for each in results.values() if isinstance(each, ClientError)]
     end_with_errors([e for e in errors if not (if_not_exists and exists_already(e))])
 
@@ -182,13 +181,29 @@ def _parse_assignment(text: str) -> list[list[int]]:
         raise click.UsageError(f"--assignment {text!r}: write broker ids as 1:2,2:3") from None
 
 
+def _wait_for(cluster: Cluster, name: str) -> None:
+    """Wait for a new topic, because brokers get it a moment later, unless the user may not see it."""
+    try:
+        cluster.topic(name)
+    except BrokerError as error:
+        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+
+
+def _shape(created: CreatedTopic) -> str:
+    """Return the numbers in parentheses; nothing if the user may not know them."""
+    if not created.is_described:
+        return ""
+    replicas = plural(created.replication_factor, "replica")
+    return f" ({plural(created.partitions, 'partition')}, {replicas})"
+
+
 def _created_json(created: CreatedTopic) -> dict[str, object]:
-    return {
-        "name": created.name,
-        "id": uuids.to_text(created.id),
-        "partitions": created.partitions,
-        "replication_factor": created.replication_factor,
-    }
+    value: dict[str, object] = {"name": created.name, "id": uuids.to_text(created.id)}
+    if created.is_described:
+        value["partitions"] = created.partitions
+        value["replication_factor"] = created.replication_factor
+    return value
 
 
 @topic.command()

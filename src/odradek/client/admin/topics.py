@@ -53,13 +53,21 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic as it was created; `configs` holds all its settings, including defaults."""
+    """A topic as it was created; `configs` holds all its settings, including defaults.
+
+    For a user who may not DESCRIBE_CONFIGS, both numbers are -1, and `configs` is empty.
+    """
 
     name: str
     id: bytes
     partitions: int
     replication_factor: int
     configs: Mapping[str, str | None]
+
+    @property
+    def is_described(self) -> bool:
+        """Whether the numbers and the settings are known."""
+        return self.partitions >= 0
 
 
 def exists_already(error: Exception) -> bool:
