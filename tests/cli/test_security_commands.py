@@ -239,6 +239,12 @@ def test_acls_and_their_reasons(odradek):
     assert "There are no ACLs" in odradek("acl", "list").err
 
 
+def test_a_user_who_sees_nothing(odradek):
+    user = ("dora", odradek("user", "add", "dora", "--generate").lines[0])
+    odradek("topic", "create", "secret")
+    assert "or none that this user may see" in odradek("topic", "list", user=user).err
+
+
 def test_the_hint_about_a_group_can_be_copied(odradek):
     user = ("gina", odradek("user", "add", "gina", "--generate").lines[0])
     odradek("topic", "create", "jobs")

@@ -80,7 +80,10 @@ def list_command(internal: bool, is_long: bool, quiet: bool, as_json: bool) -> N
     elif facts:
         _print_list(facts, is_long)
     else:
-        note("There are no topics yet. Create one with: odradek topic create NAME")
+        note(
+            "There are no topics yet, or none that this user may see. Create one with: "
+            "odradek topic create NAME"
+        )
 
 
 def _print_list(facts: list[TopicFacts], is_long: bool) -> None:
