@@ -123,10 +123,10 @@ def play(client: Client, node: Secured, logs: Path) -> None:
         found = [record.value for record in driver.read(topic, len(VALUES))]
         equal(found[:2], VALUES[:2], "read over SASL_SSL")
         equal(len(found), len(VALUES), "number of records")
+        if client.name == "franz-go":
+            _play_go_example(node, driver)
     finally:
         driver.close()
-    if client.name == "franz-go":
-        _play_go_example(node)
     wrong = file.with_suffix(".wrong")
     text = file.read_text(encoding="utf-8")
     wrong.write_text(
@@ -138,8 +138,10 @@ def play(client: Client, node: Secured, logs: Path) -> None:
     holds(not _may_read(client, node, logs, wrong, topic), "a wrong password is refused")
 
 
-def _play_go_example(node: Secured) -> None:
-    """Run the program `client.go`, which writes and reads a record."""
+def _play_go_example(node: Secured, driver: Driver) -> None:
+    """Run the program `client.go`, which writes a record and reads it, not an earlier one."""
+    driver.create_topic("greetings")
+    driver.produce("greetings", [Record(b"an earlier record")])
     program = node.directory / "client"
     go_program(node.files / "client.go", program)
     done = subprocess.run(

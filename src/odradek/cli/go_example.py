@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 GO_EXAMPLE: Final = """\
-// Writes a record to the topic greetings and reads one, with the settings in librdkafka.properties.
+// Writes a record to the topic greetings and reads it, with the settings in librdkafka.properties.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	"log"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -39,14 +40,17 @@ func main() {
 		kgo.DialTLSConfig(&tls.Config{RootCAs: trusted}),
 		kgo.SASL(login.AsMechanism()),
 		kgo.AllowAutoTopicCreation(),
-		kgo.ConsumeTopics("greetings"),
 	)
 	check(err)
 	defer client.Close()
 
+	limited, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
 	record := &kgo.Record{Topic: "greetings", Value: []byte("hello from Go")}
-	check(client.ProduceSync(context.Background(), record).FirstErr())
-	fetches := client.PollRecords(context.Background(), 1)
+	check(client.ProduceSync(limited, record).FirstErr())
+	written := map[int32]kgo.Offset{record.Partition: kgo.NewOffset().At(record.Offset)}
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{record.Topic: written})
+	fetches := client.PollRecords(limited, 1)
 	check(fetches.Err())
 	fmt.Println(string(fetches.Records()[0].Value))
 }
