@@ -29,7 +29,7 @@ def test_quotas_are_set_listed_and_removed(odradek, of_user, name):
     odradek("quota", "set", *of_user, "--client-id-default", "consumer_byte_rate=2KiB")
     listed = odradek("quota", "list", *of_user)
     assert [" ".join(line.split()) for line in listed.lines] == [
-        "ENTITY QUOTA VALUE",
+        "Entity Quota Value",
         f"user {name} producer_byte_rate 1500000",
         f"user {name} request_percentage 12.5",
         f"user {name}, default client-id consumer_byte_rate 2048",
@@ -51,7 +51,7 @@ def test_the_quotas_that_apply_to_a_client(odradek, of_user, name):
     odradek("quota", "set", *of_user, "--client-id", "etl", "producer_byte_rate=5")
     described = odradek("quota", "describe", *of_user, "--client-id", "etl")
     assert [" ".join(line.split()) for line in described.lines] == [
-        "QUOTA VALUE OF SHARED BY",
+        "Quota Value Of Shared by",
         f"producer_byte_rate 5 user {name}, client-id etl user {name} with client-id etl",
         f"consumer_byte_rate 20 user {name} user {name}",
     ]

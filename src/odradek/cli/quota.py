@@ -135,7 +135,7 @@ def list_command(as_json: bool, **options: Any) -> None:
         for name, value in sorted(values.items())
     ]
     if rows:
-        print_table((Column("ENTITY"), Column("QUOTA", wrap=False), number("VALUE")), rows)
+        print_table((Column("Entity"), Column("Quota", wrap=False), number("Value")), rows)
     else:
         note_none("quotas", in_all)
 
@@ -187,7 +187,7 @@ def describe(user: str, client_id: str, as_json: bool) -> None:
         for name, (entity, value, shared) in applying.items()
     ]
     if rows:
-        columns = (Column("QUOTA", wrap=False), number("VALUE"), Column("OF"), Column("SHARED BY"))
+        columns = (Column("Quota", wrap=False), number("Value"), Column("Of"), Column("Shared by"))
         print_table(columns, rows)
     else:
         note_none("quotas", len(entities))
