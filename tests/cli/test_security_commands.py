@@ -255,6 +255,19 @@ def test_the_hint_about_a_group_can_be_copied(odradek):
     assert "odradek acl list --applying-to group:'my jobs'\n" in refused.err
 
 
+@pytest.mark.parametrize(
+    ("host", "is_warned"),
+    [("10.0.0.0/8", True), ("300.1.1.1", True), ("localhost", True), ("10.0.0.1", False),
+     ("::1", False), ("*", False)],
+)  # fmt: skip
+def test_an_acl_that_no_client_matches(odradek, host, is_warned):
+    added = odradek("acl", "add", "hugo", "read", "topic:a", "--host", host)
+    assert (f"Warning: {host} is not the address of a client" in added.err) == is_warned
+    (entry,) = odradek("acl", "list", "--principal", "hugo", "--json").json
+    assert entry["host"] == host
+    odradek("acl", "remove", "hugo", "any", "any", "--yes")
+
+
 def test_a_user_who_may_not_see_the_settings_of_new_topics(odradek):
     user = ("erik", odradek("user", "add", "erik", "--generate").lines[0])
     odradek("acl", "add", "erik", "create", "topic:erik-*")

@@ -22,6 +22,7 @@ from odradek.cli.output import (
     print_fields,
     print_json,
     print_table,
+    warn,
 )
 from odradek.client.admin.acls import (
     ALLOW_EVERYONE,
@@ -35,6 +36,7 @@ from odradek.client.admin.acls import (
 )
 from odradek.core.authorizer.filters import AclFilter
 from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.quota.connections import address_of
 from odradek.model.acl import (
     CLUSTER_NAME,
     WILDCARD,
@@ -252,6 +254,11 @@ def add(principal: str, operations: str, resources: tuple[str, ...], deny: bool,
         for pattern in patterns
         for operation in wanted
     ]
+    if host != WILDCARD and address_of(host) is None:
+        warn(
+            f"{host} is not the address of a client, so no client will match: write one IP address, "
+            "not a range or a name"
+        )
     with connected() as cluster:
         create_acls(cluster, entries)
     _print_entries(entries)
