@@ -102,9 +102,10 @@ class MalformedResponseError(ClientError):
 
 
 class ClosedAtOnceError(DisconnectedError):
-    """The broker closed the connection without a response to the first request about the cluster.
+    """The broker closed the connection before it answered the first request about the cluster.
 
-    It may also have closed the connection during the TLS handshake. This is how brokers treat clients that do not authenticate. It happens also during a shutdown.
+    This is how brokers treat clients that do not authenticate, or that use TLS where it is not used. It
+    happens also during a shutdown, and if a limit of connections is reached.
     """
 
 
