@@ -251,7 +251,7 @@ def test_the_hint_about_a_group_can_be_copied(odradek):
     odradek("acl", "add", "gina", "read", "topic:jobs")
     refused = odradek("consume", "jobs", "--group", "my jobs", user=user, code=1)
     odradek("acl", "remove", "gina", "any", "any", "--yes")
-    assert "group my jobs: Not authorized" in refused.err
+    assert "group my jobs: Group authorization failed" in refused.err
     assert "odradek acl list --applying-to group:'my jobs'\n" in refused.err
 
 

@@ -12,6 +12,8 @@ from odradek.config.alter import (
     check_topic,
     is_sensitive,
 )
+from odradek.config.broker_config import BrokerConfig
+from odradek.config.layers import BrokerLayers
 from odradek.config.load import load
 from odradek.model.config_resource import Operation, ResourceType
 from odradek.model.errors import ApiError, ErrorCode
@@ -99,11 +101,32 @@ def test_a_brokers_settings() -> None:
         ({"ssl.keystore.location": "/x"}, True, "only for one listener"),
         ({"log.retention.ms": "x"}, True, "Invalid value x"),
         ({"max.connections.per.ip.overrides": "a"}, False, "address:count"),
+        # As at the start of a node, settings must fit together.
+        (
+            {"max.connections.per.ip": "0"},
+            False,
+            "may be 0 only when max.connections.per.ip.overrides",
+        ),
+        (
+            {"max.connections.per.ip": "0"},
+            True,
+            "may be 0 only when max.connections.per.ip.overrides",
+        ),
+        ({"log.retention.ms": "0"}, True, "log.retention.ms must be at least 1, or -1"),
+        ({"log.roll.ms": "0"}, False, "log.roll.ms must be at least 1"),
+        ({"log.cleaner.dedupe.buffer.size": "1"}, False, "must be above 1 MiB for each of"),
     ):
         with pytest.raises(ApiError) as caught:
             check_broker(wrong, CONFIG, per_broker)
         assert caught.value.code is ErrorCode.INVALID_REQUEST
         assert message in caught.value.message
+
+
+def test_a_problem_that_exists_already_is_no_reason_to_refuse() -> None:
+    stored = BrokerLayers(CONFIG.layers.static, {"log.roll.ms": "0"}, {})
+    check_broker({"log.retention.ms": "5"}, BrokerConfig(stored), per_broker=True)
+    with pytest.raises(ApiError):
+        check_broker({"log.retention.ms": "0"}, BrokerConfig(stored), per_broker=True)
 
 
 def test_a_metrics_subscription() -> None:

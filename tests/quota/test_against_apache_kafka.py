@@ -33,7 +33,7 @@ LIMITS = (
     *("producer_byte_rate", "consumer_byte_rate", "request_percentage"),
     *("controller_mutation_rate", "connection_creation_rate", "no_such_rate"),
 )
-VALUES = (1.0, 5.0, 2.5, 1e6, 0.0, -1.0, 2.0**31, 2.0**40, 1e30, 3.0000001)
+VALUES = (1.0, 5.0, 2.5, 1e6, 0.0, -1.0, 2.0**31, 2.0**63, 2.0**64, 3.0000001)
 
 
 @pytest.fixture(scope="module")

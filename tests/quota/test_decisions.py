@@ -89,6 +89,15 @@ def test_what_is_invalid_changes_nothing(entity, changes):
     assert (codes, records) == ([ErrorCode.INVALID_REQUEST], [])
 
 
+def test_the_largest_whole_number():
+    """As in Java, Long.MAX_VALUE is rounded up to a double."""
+    controller = Controller()
+    assert alter(controller, entry(ANN, producer_byte_rate=2.0**63))[0] == [0]
+    assert alter(controller, entry(ANN, producer_byte_rate=2.0**64))[0] == [
+        ErrorCode.INVALID_REQUEST
+    ]
+
+
 def test_an_entity_may_be_named_once_and_so_may_a_limit():
     controller = Controller()
     first, second = entry(ANN, producer_byte_rate=5.0), entry(ANN, producer_byte_rate=6.0)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError
+from odradek.config.consistency import problems
 from odradek.config.definition import Setting, Value
 from odradek.config.group_config import group_bounds, group_value
 from odradek.config.layers import BrokerLayers, dynamic_problem
@@ -158,6 +159,8 @@ def check_group(overrides: Mapping[str, str | None], config: BrokerConfig) -> No
 def check_broker(values: Mapping[str, str | None], config: BrokerConfig, per_broker: bool) -> None:
     """Check the dynamic settings of this broker, or of all brokers.
 
+    They must fit together as at the start of a node. A problem that exists already is no reason to refuse.
+
     Raises:
         ApiError: INVALID_REQUEST if a setting is invalid, as in Kafka (KAFKA-13609).
     """
@@ -172,9 +175,13 @@ def check_broker(values: Mapping[str, str | None], config: BrokerConfig, per_bro
     else:
         changed = BrokerLayers(layers.static, texts, layers.per_broker)
     try:
-        BrokerConfig(changed)
+        new = BrokerConfig(changed)
     except ConfigurationError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    present = problems(config)
+    for problem in problems(new):
+        if problem not in present:
+            raise ApiError(ErrorCode.INVALID_REQUEST, problem)
 
 
 _MATCHES = frozenset(

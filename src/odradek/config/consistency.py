@@ -1,4 +1,4 @@
-"""Checks of combinations of settings before a node starts.
+"""Checks of combinations of settings before a node starts, and before dynamic settings change.
 
 Each check yields messages that name the settings and the fix. The rules are the rules of Kafka's
 KafkaConfig.validateValues, GroupCoordinatorConfig and QuorumConfig.

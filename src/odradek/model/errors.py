@@ -98,9 +98,9 @@ class ErrorCode(IntEnum):
     )
     REBALANCE_IN_PROGRESS = (27, False, "The group is rebalancing; join again.")
     INVALID_COMMIT_OFFSET_SIZE = (28, False, "The size of the committed offset data is invalid.")
-    TOPIC_AUTHORIZATION_FAILED = (29, False, "Not authorized to access the topic.")
-    GROUP_AUTHORIZATION_FAILED = (30, False, "Not authorized to access the group.")
-    CLUSTER_AUTHORIZATION_FAILED = (31, False, "Not authorized to act on the cluster.")
+    TOPIC_AUTHORIZATION_FAILED = (29, False, "Topic authorization failed.")
+    GROUP_AUTHORIZATION_FAILED = (30, False, "Group authorization failed.")
+    CLUSTER_AUTHORIZATION_FAILED = (31, False, "Cluster authorization failed.")
     INVALID_TIMESTAMP = (32, False, "A record's timestamp is outside the accepted range.")
     UNSUPPORTED_SASL_MECHANISM = (33, False, "The SASL mechanism is not enabled on this listener.")
     ILLEGAL_SASL_STATE = (34, False, "The request does not fit the state of the SASL exchange.")
@@ -149,7 +149,7 @@ class ErrorCode(IntEnum):
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = (
         53,
         False,
-        "Not authorized to use the transactional id.",
+        "Transactional Id authorization failed.",
     )
     SECURITY_DISABLED = (54, False, "Security features are disabled.")
     OPERATION_NOT_ATTEMPTED = (
@@ -177,7 +177,7 @@ class ErrorCode(IntEnum):
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = (
         65,
         False,
-        "Not authorized to use the delegation token.",
+        "Delegation Token authorization failed.",
     )
     DELEGATION_TOKEN_EXPIRED = (66, False, "The delegation token has expired.")
     INVALID_PRINCIPAL_TYPE = (67, False, "The principal type is not supported.")

@@ -28,11 +28,12 @@ FRACTION_MAX: Final = 1e-6
 """The largest rounding error of a limit that must be a whole number."""
 
 _WHOLE_MAX: Final = {
-    "producer_byte_rate": ("a LONG", LONG_MAX),
-    "consumer_byte_rate": ("a LONG", LONG_MAX),
-    "connection_creation_rate": ("an INT", INT_MAX),
+    "producer_byte_rate": ("a LONG", float(LONG_MAX)),
+    "consumer_byte_rate": ("a LONG", float(LONG_MAX)),
+    "connection_creation_rate": ("an INT", float(INT_MAX)),
 }
-"""The limits that are whole numbers, with Kafka's name of their type and its largest value."""
+"""The limits that are whole numbers, with Kafka's name of their type and its largest value. A limit is a
+double, so the largest LONG is rounded up, as in Java."""
 _OF_CLIENTS: Final = frozenset(
     ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 )
