@@ -55,8 +55,9 @@ def member(kind, client_settings):
 def test_replication_over_sasl_ssl(tmp_path):
     """Both nodes read the files that `odradek secure init` wrote. There are ACLs."""
     files = tmp_path / "secured"
-    ports = {1: free_port(), 2: free_port()}
-    controller_port = free_port()
+    # `odradek secure init` wants the port after each for its controller.
+    first, controller_port, second = (free_port() for _ in range(3))
+    ports = {1: first, 2: second}
     options = (w for each, port in ports.items() for w in ("--node", f"{each}@127.0.0.1:{port}"))
     assert invoke("secure", "init", files, *options).code == 0
     clients = properties(files / "librdkafka.properties")

@@ -6,7 +6,7 @@ import socket
 import ssl
 
 from tests.cli.conftest import invoke
-from tests.node.cluster import SETTINGS, Cluster
+from tests.node.cluster import SETTINGS, Cluster, free_ports
 
 from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.admin.topics import NewTopic, create_topics
@@ -31,6 +31,8 @@ class SecureCluster(Cluster):
 
     def __init__(self, path, roles, **settings):
         super().__init__(path, roles, **settings)
+        # `odradek secure init` wants the port after each for its controller.
+        self.ports = dict(zip(roles, free_ports(2 * len(roles))[::2], strict=True))
         self._key_files = {}
         self.directory = self.authority("first")
         self.client_settings = self._properties("librdkafka.properties")
