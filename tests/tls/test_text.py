@@ -1,10 +1,12 @@
 """Keys and certificates as PEM text in the settings, on a listener and of clients (KIP-651)."""
 
 import re
+import socket
+import ssl
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
@@ -42,6 +44,7 @@ def broker(pki):
         "ssl.truststore.type": "PEM",
         "ssl.truststore.certificates": on_one_line(Path(pki.ca).read_text()),
         "ssl.client.auth": "required",
+        "listener.name.ssl.ssl.allow.dn.changes": "true",
     }
     with Broker(topics={"orders": 1}, settings=settings) as running:
         yield running
@@ -85,6 +88,32 @@ def test_the_text_is_not_shown(broker):
     for name in ("key", "certificate.chain"):
         assert found[f"ssl.keystore.{name}"].value is None
         assert found[f"ssl.keystore.{name}"].is_sensitive
+
+
+def test_another_key_while_the_node_runs(broker, port, pki):
+    key, chain = texts(pki.server)
+    texts_by_name = {"key": key, "certificate.chain": chain}
+    changes = [
+        ConfigEntry(
+            f"listener.name.ssl.ssl.keystore.{name}",
+            text,
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        for name, text in texts_by_name.items()
+    ]
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=changes)
+    (altered,) = admin.incremental_alter_configs([resource]).values()
+    altered.result(20)
+    context = ssl.create_default_context(cafile=pki.ca)
+    context.load_cert_chain(pki.alice)
+    subject = None
+    while subject != ((("organizationName", "example"),), (("commonName", "server"),)):
+        with (
+            socket.create_connection(("127.0.0.1", port)) as connected,
+            context.wrap_socket(connected, server_hostname="127.0.0.1") as client,
+        ):
+            subject = client.getpeercert()["subject"]
 
 
 def test_names(pki):
