@@ -2,10 +2,11 @@
 
     RULE:^CN=(.*?),OU=.*$/$1/L, DEFAULT
 
-The first rule whose pattern matches the whole distinguished name applies. Then each match of the pattern
-in the name is replaced: `.*` also matches the end of the name. `$1` is a group of the pattern; a reference to
-a group that does not exist is text, if there are other groups. L and U convert the result to lower or upper case. DEFAULT is the name itself. The syntax
-is that of Kafka's SslPrincipalMapper; the patterns are Python's.
+The first rule whose pattern matches the whole distinguished name applies. Then each match of the
+pattern in the name is replaced: `.*` also matches the end of the name. `$1` is a group of the
+pattern; a reference to a group that does not exist is text, if there are other groups. L and U
+convert the result to lower or upper case. DEFAULT is the name itself. The syntax is that of Kafka's
+SslPrincipalMapper; the patterns are Python's.
 """
 
 from __future__ import annotations
