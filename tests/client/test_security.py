@@ -51,8 +51,11 @@ def test_a_later_source_replaces_other_names_of_the_same_settings():
     options = {"sasl.username": "bob", "sasl.mechanisms": "SCRAM-SHA-512"}
     credential = parse_security(combined(file, variables, options)).credential
     assert credential == Credential("SCRAM-SHA-512", "bob", "bob-secret")
-    with pytest.raises(ValueError, match="there is no user"):
-        parse_security(combined(file, variables))
+    with pytest.raises(ValueError, match="there is no password"):
+        parse_security(combined(file, {"sasl.username": "bob"}))
+    assert parse_security(combined(file, variables)).credential == Credential(
+        "PLAIN", "admin", "bob-secret"
+    )
     assert parse_security(combined(options, variables, file)).credential.user == "admin"
 
 

@@ -83,6 +83,7 @@ SECURITY_SETTINGS = (
 )
 """The names of the settings."""
 
+_JAAS = "sasl.jaas.config"
 _REPLACED = {
     "sasl.username": ("sasl.jaas.config",),
     "sasl.password": ("sasl.jaas.config",),
@@ -159,15 +160,29 @@ def combined(*sources: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of several sources. Later sources have precedence.
 
     A setting also replaces other settings with the same purpose in earlier sources: a user name on
-    the command line replaces `sasl.jaas.config` in a file.
+    the command line replaces `sasl.jaas.config` in a file. A password alone is that of the same user.
     """
     settings: dict[str, str] = {}
     for source in sources:
+        jaas = settings.get(_JAAS)
         for name in source:
             for other in _REPLACED.get(name, ()):
                 settings.pop(other, None)
         settings.update(source)
+        if jaas and "sasl.password" in source and _JAAS not in settings:
+            _keep_user(settings, jaas)
     return settings
+
+
+def _keep_user(settings: dict[str, str], jaas: str) -> None:
+    """Set the user of a login module, unless there is one."""
+    try:
+        module = parse_login_module(_JAAS, jaas)
+    except ConfigurationError:
+        return  # it is replaced anyway
+    user = module.options.get("username")
+    if user and not module.is_token:
+        settings.setdefault("sasl.username", user)
 
 
 def parse_security(settings: Mapping[str, str]) -> Security:
