@@ -16,6 +16,8 @@ SHELL = (
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
 )
 
+ATTEMPTS = 10
+
 
 @pytest.fixture(scope="module")
 def command():
@@ -44,12 +46,19 @@ def test_a_snapshot_is_shown(tmp_path, command):
     newest = max(tmp_path.rglob("__cluster_metadata-0/*.checkpoint"))
 
     def shown(*words):
-        finished = subprocess.run(
-            [*command, "--snapshot", str(newest), *words],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        """Return what the shell prints.
+
+        It may run a command before it has published what it has read. Then its image is empty.
+        """
+        for _ in range(ATTEMPTS):
+            finished = subprocess.run(
+                [*command, "--snapshot", str(newest), *words],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            if "No such file or directory" not in finished.stdout:
+                break
         return finished.stdout
 
     assert "t0" in shown("ls", "/image/topics/byName").split()
