@@ -65,7 +65,12 @@ SLOW = 0.001
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(topics={"t": 1, "u": 1}) as broker, pytest.MonkeyPatch.context() as patch:
+    # Records of 1970 would be removed 30 s after the start.
+    settings = {"log.retention.ms": "-1"}
+    with (
+        Broker(topics={"t": 1, "u": 1}, settings=settings) as broker,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         # With the injection of faults there are no fast paths.
         patch.setattr(broker.node.dispatcher, "inject", None)
         yield broker

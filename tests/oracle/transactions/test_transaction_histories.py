@@ -28,7 +28,10 @@ FIRST_RUN_DIFFERENT_MAX = 0.5
 On a busy machine Apache Kafka puts more verifications into one request.
 """
 
-SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50"}
+SETTINGS = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
+    "log.retention.ms": "-1",  # else the old records are removed 30 s after the start
+}
 EXTRA_REQUESTS = 4
 """Number of fixed requests in a history: at its start, and at its end."""
 
