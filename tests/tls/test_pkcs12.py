@@ -152,7 +152,7 @@ def test_the_default_type(stores):
     [
         (
             b"\xfe\xed\xfe\xed\x00\x00",
-            "own format JKS. Convert it: keytool .*key.p12 -deststoretype",
+            "key.jks is a JKS file. Convert it: keytool .*key.p12 -deststoretype",
         ),
         (b"-----BEGIN", "not a PKCS#12 file. If it is a PEM file, set the type to PEM"),
     ],

@@ -135,18 +135,18 @@ def add_broker(
         settings["broker.rack"] = rack
     _write(home, settings, info.cluster_id)
     click.echo(f"Prepared broker {node_id} in {home}")
-    properties = home / "server.properties"
-    if start:
-        from odradek.cli.serve import serve
-
-        code: int = context.invoke(serve, file=properties)
-        return code
     if protocol != LISTENER:
         note(
             f"Its listener is {LISTENER}, but you are connected with {protocol}. If the nodes use "
             "TLS or SASL among themselves, it cannot join with these settings: first take them over from "
             "server.properties of another broker (docs/cli.md, Add and remove brokers)."
         )
+    properties = home / "server.properties"
+    if start:
+        from odradek.cli.serve import serve
+
+        code: int = context.invoke(serve, file=properties)
+        return code
     note(f"To run it:            odradek serve --config {properties}")
     note("To give it replicas:  odradek cluster rebalance")
     return None

@@ -41,7 +41,7 @@ from odradek.config.oauth_login import SETTINGS as OAUTH_SETTINGS
 from odradek.config.properties import parse_properties
 from odradek.core.sasl.client import MECHANISMS, Credential
 from odradek.core.sasl.plain import PLAIN
-from odradek.env.tls_files import JKS, PEM, PKCS12, STORE_TYPES, VERSIONS, ClientTls
+from odradek.env.tls_files import JKS, PEM, PKCS12, STORE_TYPES, VERSIONS, ClientTls, type_of_file
 
 DEFAULT_SERVICE = "kafka"
 """The name of the brokers' service in Kerberos, as in librdkafka."""
@@ -104,9 +104,6 @@ REFUSED_SETTINGS = {
     **dict.fromkeys(ASSERTIONS, "the client needs a secret, not an assertion"),
 }
 """Settings of Kafka's clients that this client does not support, with the reason or the fix."""
-
-JKS_START = b"\xfe\xed\xfe\xed"
-"""The first bytes of a key store or trust store in the format JKS."""
 
 ENVIRONMENT_PREFIX = "ODRADEK_CLIENT_"
 """The environment variable of a setting has this prefix: ODRADEK_CLIENT_SASL_PASSWORD."""
@@ -283,19 +280,15 @@ def _store(settings: Mapping[str, str], kind: str, *other_names: str) -> _Store 
 
 
 def _type_of(file: str, setting: str) -> str:
-    """Return the type of a store. A PKCS#12 file begins with a sequence of ASN.1.
+    """Return the type of a store.
 
     Raises:
         ValueError: it is a file in Java's own format JKS.
     """
-    with open(file, "rb") as stored:
-        start = stored.read(len(JKS_START))
-    if start == JKS_START:
-        raise ValueError(
-            f"{setting}: {file} is a JKS file. Convert it: keytool -importkeystore -srckeystore "
-            f"{file} -destkeystore {Path(file).stem}.p12 -deststoretype PKCS12"
-        )
-    return PKCS12 if start[:1] == b"\x30" else PEM
+    try:
+        return type_of_file(file)
+    except ValueError as error:
+        raise ValueError(f"{setting}: {error}") from error
 
 
 def _file(settings: Mapping[str, str], *names: str) -> str | None:

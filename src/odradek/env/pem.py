@@ -36,6 +36,7 @@ def key_file(text: str) -> Iterator[str]:
     """Yield the path of a file with this text."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("odradek-key")
+        os.fchmod(descriptor, 0o600)
         path, is_named = f"/proc/self/fd/{descriptor}", False
     else:
         descriptor, path = tempfile.mkstemp(prefix="odradek-", suffix=".pem")

@@ -11,23 +11,19 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from odradek.env.tls_files import JKS, PKCS12
+from odradek.env import pem
+from odradek.env.tls_files import JKS, PKCS12, type_of_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
     from cryptography.x509 import Certificate
 
 WORD_BYTES = 24
-_JKS_START = b"\xfe\xed\xfe\xed"
-_SEQUENCE = b"\x30"
-"""A PKCS#12 file is a sequence of ASN.1."""
 STORES_KEPT = 8
 """How many decrypted stores are kept. The decryption of a store takes some milliseconds."""
 
@@ -53,14 +49,7 @@ def is_pkcs12(file: str, store_type: str) -> bool:
     """
     if store_type != JKS:
         return store_type == PKCS12
-    with open(file, "rb") as stored:
-        start = stored.read(len(_JKS_START))
-    if start == _JKS_START:
-        raise ValueError(
-            "it is in Java's own format JKS. Convert it: keytool -importkeystore -srckeystore "
-            f"{file} -destkeystore {Path(file).stem}.p12 -deststoretype PKCS12"
-        )
-    if not start.startswith(_SEQUENCE):
+    if type_of_file(file) != PKCS12:
         raise ValueError("it is not a PKCS#12 file. If it is a PEM file, set the type to PEM")
     return True
 
@@ -75,13 +64,8 @@ def key_file(file: str, password: str) -> Iterator[tuple[str, str]]:
     store = _read(file, password)
     if not store.key:
         raise ValueError("it has no private key")
-    descriptor, path = tempfile.mkstemp(prefix="odradek-", suffix=".pem")
-    try:
-        with os.fdopen(descriptor, "wb") as made:
-            made.write(store.key + store.chain.encode())
+    with pem.key_file(store.key.decode() + store.chain) as path:
         yield path, store.word
-    finally:
-        os.unlink(path)
 
 
 def certificates(file: str, password: str) -> str:

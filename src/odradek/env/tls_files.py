@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
 VERSIONS = ("TLSv1.2", "TLSv1.3")
 PEM = "PEM"
@@ -15,6 +16,9 @@ STORE_TYPES = (PEM, PKCS12)
 """The types of key stores and trust stores, with the words of `ssl.keystore.type`."""
 JKS = "JKS"
 """The default. As in Java, the file may be a PKCS#12 file. Java's own format is not supported."""
+_JKS_START = b"\xfe\xed\xfe\xed"
+_SEQUENCE = b"\x30"
+"""A PKCS#12 file is a sequence of ASN.1."""
 
 
 class ClientAuth(Enum):
@@ -27,6 +31,22 @@ class ClientAuth(Enum):
 
 class TlsError(OSError):
     """The key or the certificates cannot be used. The message names the file."""
+
+
+def type_of_file(file: str) -> str:
+    """Return the type of a store: PKCS12, or PEM for all other files.
+
+    Raises:
+        OSError, ValueError: the file cannot be read, or is in Java's own format JKS.
+    """
+    with open(file, "rb") as stored:
+        start = stored.read(len(_JKS_START))
+    if start == _JKS_START:
+        raise ValueError(
+            f"{file} is a JKS file. Convert it: keytool -importkeystore -srckeystore {file} "
+            f"-destkeystore {Path(file).stem}.p12 -deststoretype PKCS12"
+        )
+    return PKCS12 if start.startswith(_SEQUENCE) else PEM
 
 
 @dataclass(frozen=True, slots=True)
