@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from odradek.cli.broker_template import PLAIN, Template, read_template, with_own_keys
 from odradek.cli.cluster_start import write_properties
 from odradek.cli.options import cluster_options, connected
 from odradek.cli.output import note
@@ -30,10 +31,9 @@ from odradek.client.admin.cluster import (
 from odradek.client.admin.configs import Resource, describe_configs
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
+from odradek.config.listeners import Listener
 from odradek.model.config_resource import ResourceType
 
-PORT = 9092
-LISTENER = "PLAINTEXT"
 SHARED = (
     "default.replication.factor",
     "min.insync.replicas",
@@ -66,7 +66,7 @@ _LOOPBACK = ("localhost", "127.", "::1")
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
-    help=f"Port for clients.  [default: {PORT}, or the next free port]",
+    help="Port for clients.  [default: 9092, or that of the other broker, or the next free port]",
 )
 @click.option(
     "--host",
@@ -82,6 +82,13 @@ _LOOPBACK = ("localhost", "127.", "::1")
     metavar="DIR",
     help="Directory of the new broker.  [default: ~/.local/share/odradek-broker-N]",
 )
+@click.option(
+    "--like",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The server.properties of another broker. The new one gets its listeners (with free "
+    "ports) and its settings of TLS, SASL and ACLs.",
+)
 @click.option("--start", is_flag=True, help="Run the broker, until Ctrl-C.")
 @cluster_options
 @click.pass_context
@@ -92,13 +99,14 @@ def add_broker(
     host: str | None,
     rack: str | None,
     directory: Path | None,
+    like: Path | None,
     start: bool,
 ) -> int | None:
     """Prepare a new broker of the cluster on this machine.
 
-    The command writes the configuration of the broker, with a PLAINTEXT listener, and formats its
-    log directory with the id of the cluster. If the nodes use TLS or SASL among themselves, write
-    these settings into it as well (docs/cli.md). `odradek serve` then runs the broker. If `odradek
+    The command writes the configuration of the broker, and formats its log directory with the id of
+    the cluster. `odradek serve` then runs the broker. Its listener is PLAINTEXT. If the nodes use
+    TLS or SASL among themselves, name the configuration of another broker with `--like`. If `odradek
     cluster start` runs the cluster, use its directory: with `--directory DIR/N`, later starts of
     the cluster also run the new broker N.
 
@@ -108,7 +116,13 @@ def add_broker(
       odradek cluster add-broker -b host1:9092 --host host4 --rack c
       odradek cluster add-broker -b host1:9092 -d /var/lib/odradek
       odradek cluster add-broker --start
+
+    \b
+    For a cluster of odradek secure init:
+      odradek cluster add-broker --like cluster/server-1.properties \\
+        --command-config cluster/client.properties
     """
+    template = PLAIN if like is None else read_template(like)
     with connected() as client:
         info, quorum = describe_cluster(client), describe_quorum(client)
         shared = _shared_settings(client, info)
@@ -126,22 +140,18 @@ def add_broker(
     settings = {
         "process.roles": "broker",
         "node.id": str(node_id),
-        "listeners": f"{LISTENER}://{_bracketed(host)}:{_checked_port(host, port)}",
+        "listeners": ",".join(map(str, _with_free_ports(template.listeners, host, port))),
         **_quorum_settings(quorum),
         "log.dirs": str(home / "data"),
         **shared,
     }
     if rack is not None:
         settings["broker.rack"] = rack
-    _write(home, settings, info.cluster_id)
+    secured, keys_of_other = with_own_keys(template, node_id, host)
+    _write(home, settings | secured, info.cluster_id)
     click.echo(f"Prepared broker {node_id} in {home}")
-    if protocol != LISTENER:
-        note(
-            f"Its listener is {LISTENER}, but you are connected with {protocol}. If the nodes use "
-            "TLS or SASL among themselves, it cannot join with these settings: first take them over from "
-            "server.properties of another broker (docs/cli.md, Add and remove brokers)."
-        )
     properties = home / "server.properties"
+    _note_what_is_missing(template, keys_of_other, protocol, properties)
     if start:
         from odradek.cli.serve import serve
 
@@ -150,6 +160,23 @@ def add_broker(
     note(f"To run it:            odradek serve --config {properties}")
     note("To give it replicas:  odradek cluster rebalance")
     return None
+
+
+def _note_what_is_missing(
+    template: Template, keys_of_other: list[str], protocol: str, properties: Path
+) -> None:
+    """Say why the broker cannot join yet. `protocol` is that of the client."""
+    if keys_of_other:
+        note(
+            f"Change {', '.join(keys_of_other)} in {properties}: the key is that of broker "
+            f"{template.node_id}."
+        )
+    elif template is PLAIN and protocol != "PLAINTEXT":
+        note(
+            f"Its listener is PLAINTEXT, but you are connected with {protocol}. If the nodes use "
+            "TLS or SASL among themselves, it cannot join. To give it the settings of another broker: "
+            "--like FILE"
+        )
 
 
 def _default_directory(node_id: int) -> Path:
@@ -173,26 +200,45 @@ def _checked_id(info: ClusterInfo, quorum: Quorum, wanted: int | None) -> int:
     return wanted
 
 
-def _checked_port(host: str, wanted: int | None) -> int:
-    """Return the wanted port, or the first free one from the default port on."""
-    for port in range(PORT, 65_536) if wanted is None else (wanted,):
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                tried.bind((host, port))
-            except OSError as error:
-                if wanted is not None:
-                    raise click.ClickException(
-                        f"cannot listen on {host or '*'}:{port}: {error.strerror or error}. Choose "
-                        "another address with --host and --port."
-                    ) from error
-                continue
-            return port
-    raise click.ClickException("this machine has no free port")
+def _with_free_ports(
+    listeners: Sequence[Listener], host: str, wanted: int | None
+) -> Iterator[Listener]:
+    """Yield the listeners with another host. If a port is not free, take the next one that is.
+
+    The first listener has the wanted port.
+
+    Raises:
+        ClickException: the wanted port, or all ports, cannot be used.
+    """
+    taken: set[int] = set()
+    for each in listeners:
+        if wanted is not None and not taken:
+            problem = _why_not(host, wanted)
+            if problem is not None:
+                raise click.ClickException(
+                    f"cannot listen on {host or '*'}:{wanted}: {problem}. Choose another address with "
+                    "--host and --port."
+                )
+            port = wanted
+        else:
+            ports = (port for port in range(each.port, 65_536) if port not in taken)
+            found = next((port for port in ports if _why_not(host, port) is None), None)
+            if found is None:
+                raise click.ClickException("this machine has no free port")
+            port = found
+        taken.add(port)
+        yield each._replace(host=host, port=port)
 
 
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _why_not(host: str, port: int) -> str | None:
+    """Return why a node cannot listen there; None if it can."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+        except OSError as error:
+            return error.strerror or str(error)
+    return None
 
 
 def _quorum_settings(quorum: Quorum) -> dict[str, str]:

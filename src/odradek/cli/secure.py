@@ -238,10 +238,27 @@ def node(directory: Path, node_id: int, hosts: tuple[str, ...], days: int) -> No
       odradek config set broker 1 $key=$PWD/secured/node-1.pem
     """
     check_names(hosts)
-    file = _Files(directory.absolute()).key(node_id)
+    make_key(directory, node_id, hosts, days)
+
+
+def key_file(directory: Path, node_id: int) -> Path:
+    """Return the file with the key and the certificate of a node."""
+    return _Files(directory.absolute()).key(node_id)
+
+
+def make_key(directory: Path, node_id: int, hosts: tuple[str, ...], days: int = DAYS) -> Path:
+    """Make a new key and certificate for a node, also with the hosts of an old certificate.
+
+    Return its file.
+
+    Raises:
+        ClickException: the directory has no authority.
+    """
+    file = key_file(directory, node_id)
     names = list(dict.fromkeys((*hosts_of(file), *_here(hosts))))
     write_secret(file, Authority.load(directory).issue(f"node-{node_id}", names, days))
     note(f"Wrote {file}")
+    return file
 
 
 @secure.command("user")
