@@ -159,7 +159,7 @@ def test_environment_variables():
     found = settings_in_environment(
         {"ODRADEK_CLIENT_SASL_PASSWORD": "x", "ODRADEK_CLIENT_NO_SUCH": "y", "HOME": "/"}
     )
-    assert found == {"sasl.password": "x"}
+    assert found == {"sasl.password": "x", "no.such": "y"}
 
 
 def test_a_store_that_is_no_file_or_in_the_format_jks(tmp_path):

@@ -87,6 +87,17 @@ def test_settings_that_cannot_be_used(words, problem):
     assert problem in " ".join(refused.err.split())
 
 
+def test_a_misspelt_variable(monkeypatch):
+    monkeypatch.setenv("ODRADEK_CLIENT_SASL_PASSWORT", "x")
+    refused = invoke("topic", "list")
+    assert refused.code == 2
+    said = " ".join(refused.err.split())
+    assert (
+        "ODRADEK_CLIENT_SASL_PASSWORT: there is no such setting. Did you mean sasl.password?"
+        in said
+    )
+
+
 def test_a_client_without_sasl(ports):
     refused = invoke("topic", "list", bootstrap=f"127.0.0.1:{ports['CLIENT']}")
     assert refused.code == 1

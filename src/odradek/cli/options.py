@@ -101,6 +101,7 @@ def client_settings() -> dict[str, str]:
         REFUSED_SETTINGS,
         SECURITY_SETTINGS,
         combined,
+        environment_variable,
         read_client_properties,
         settings_in_environment,
     )
@@ -108,15 +109,17 @@ def client_settings() -> dict[str, str]:
     meta = click.get_current_context().meta
     file = meta.get("odradek.command_config") or os.environ.get(COMMAND_CONFIG_VARIABLE)
     given: dict[str, str] = meta.get("odradek.client_settings", {})
-    for name in given:
+    in_environment = settings_in_environment(os.environ)
+    for name in (*in_environment, *given):
         if name not in SECURITY_SETTINGS and name not in REFUSED_SETTINGS:
+            shown = f"-X {name}" if name in given else environment_variable(name)
             meant = did_you_mean(name, SECURITY_SETTINGS)
-            raise click.UsageError(f"-X {name}: there is no such setting. {meant}".rstrip())
+            raise click.UsageError(f"{shown}: there is no such setting. {meant}".rstrip())
     try:
         in_file = read_client_properties(Path(file)) if file else {}
     except ValueError as error:
         raise click.UsageError(f"--command-config: {error}") from error
-    return combined(in_file, settings_in_environment(os.environ), given)
+    return combined(in_file, in_environment, given)
 
 
 def client_security(settings: dict[str, str]) -> Security:

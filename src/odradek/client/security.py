@@ -145,12 +145,19 @@ def read_client_properties(file: Path) -> dict[str, str]:
         raise ValueError(f"{file}: {error}") from error
 
 
+def environment_variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return ENVIRONMENT_PREFIX + name.replace(".", "_").upper()
+
+
 def settings_in_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the security settings in environment variables."""
-    variables = {
-        name: ENVIRONMENT_PREFIX + name.replace(".", "_").upper() for name in SECURITY_SETTINGS
+    """Return the settings in environment variables, also those that the client does not know."""
+    known = {environment_variable(name): name for name in (*SECURITY_SETTINGS, *REFUSED_SETTINGS)}
+    return {
+        known.get(each) or each.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", "."): value
+        for each, value in environment.items()
+        if each.startswith(ENVIRONMENT_PREFIX)
     }
-    return {name: environment[each] for name, each in variables.items() if each in environment}
 
 
 def combined(*sources: Mapping[str, str]) -> dict[str, str]:
