@@ -34,16 +34,16 @@ _ADVICE = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Stop the consumers of the topic first.",
     ErrorCode.TOPIC_DELETION_DISABLED: "Set delete.topic.enable=true on the controllers.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
-        "See which ACLs apply: odradek acl list --applying-to topic:{topic}"
+        "An administrator sees which ACLs apply: odradek acl list --applying-to topic:{topic}"
     ),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: (
-        "See which ACLs apply: odradek acl list --applying-to group:{group}"
+        "An administrator sees which ACLs apply: odradek acl list --applying-to group:{group}"
     ),
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
-        "See which ACLs apply: odradek acl list --applying-to transactional-id:{transactional_id}"
+        "An administrator sees which ACLs apply: odradek acl list --applying-to transactional-id:{transactional_id}"
     ),
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
-        "See which ACLs apply: odradek acl list --applying-to cluster"
+        "An administrator sees which ACLs apply: odradek acl list --applying-to cluster"
     ),
     ErrorCode.UNKNOWN_SERVER_ERROR: "The broker's log has the reason.",
 }
