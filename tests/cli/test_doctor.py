@@ -129,6 +129,7 @@ def test_a_wrong_setting_and_a_warning():
     ("changes", "severity", "text"),
     [
         ({"advertised_host": "proxy", "advertised_port": 7}, Severity.NOTE, "port mapping"),
+        ({"host_for_nodes": "localhost"}, Severity.NOTE, "set `advertised.listeners`"),
         ({"protocol": "SASL_PLAINTEXT"}, Severity.DEGRADED, "SASL_SSL"),
         ({"certificate": CertificateFacts(-1)}, Severity.BROKEN, "Make a new one"),
         (

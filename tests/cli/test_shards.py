@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from compat.lab.toolchain import free_port
+from confluent_kafka.admin import AdminClient
 from tests.cli.conftest import invoke
 from tests.cli.test_cluster_start import brokers, free_base, until
 
@@ -235,8 +236,9 @@ def test_two_machines(tmp_path):
 @pytest.mark.cluster
 @pytest.mark.timeout(180)
 def test_two_shards_of_which_one_is_killed(tmp_path):
+    """They listen on all addresses, as by default."""
     base = free_base()
-    words = [sys.executable, "-m", "odradek", "serve", "--shards", "2", "--host", "127.0.0.1"]
+    words = [sys.executable, "-m", "odradek", "serve", "--shards", "2"]
     words += ["--data", str(tmp_path / "data"), "--port", str(base)]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -249,6 +251,9 @@ def test_two_shards_of_which_one_is_killed(tmp_path):
             assert len(pids) == 2, printed
             until(lambda: brokers(base) == [1, 2])
             address = f"127.0.0.1:{base}"
+            found = AdminClient({"bootstrap.servers": address}).list_topics(timeout=30).brokers
+            told = {f"{each.host}:{each.port}" for each in found.values()}
+            assert told == {address, f"127.0.0.1:{base + 1}"}
             for each in ("create", "describe"):
                 assert invoke("topic", each, "orders", bootstrap=address).code == 0
             assert invoke("produce", "orders", "hello", bootstrap=address).code == 0

@@ -63,6 +63,10 @@ class PeerNetwork:
         """See `Network`."""
         return self._network.bind(host, port, options)
 
+    def own_host(self) -> str:
+        """See `Network`."""
+        return self._network.own_host()
+
     async def connect(
         self, host: str, port: int, timeout_ms: int, options: StreamOptions = DEFAULT_OPTIONS
     ) -> Transport:

@@ -22,6 +22,7 @@ from odradek.cli.node_options import read_settings, settings_options
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, number, print_json, print_table, styled
 from odradek.cli.problems import Problem, Severity, print_problems, problems_json
+from odradek.env.network import SocketNetwork
 
 if TYPE_CHECKING:
     from odradek.config.broker_config import BrokerConfig
@@ -144,7 +145,9 @@ def _facts_of(
     from odradek.cli import certificate_check
 
     tls = config.tls_by_listener.get(listener.name)
-    host = "" if advertised is None else advertised.host
+    host = "" if advertised is None or advertised.is_wildcard else advertised.host
+    is_told = advertised is not None and not host and not config.is_alone
+    for_nodes = SocketNetwork().own_host() if is_told else ""
     return ListenerFacts(
         listener.name,
         listener.host,
@@ -152,11 +155,12 @@ def _facts_of(
         listener.security_protocol,
         host,
         0 if advertised is None else advertised.port,
+        host_for_nodes=for_nodes,
         is_controller=advertised is None,
         is_authenticated=is_authenticated(config, listener.name),
         bind_problem=_bind_problem(listener.host, listener.port),
         host_problem=_host_problem(host),
-        certificate=None if tls is None else certificate_check.check(tls, host),
+        certificate=None if tls is None else certificate_check.check(tls, host or for_nodes),
     )
 
 

@@ -28,6 +28,8 @@ class ListenerFacts:
     advertised_host: str = ""
     """The host that clients and other nodes are told. Empty: the address that the client dialled."""
     advertised_port: int = 0
+    host_for_nodes: str = ""
+    """The host that other nodes are told instead, and their clients; empty if there are no others."""
     is_controller: bool = False
     is_authenticated: bool = False
     """Whether clients must prove who they are."""
@@ -60,7 +62,7 @@ def diagnose(listeners: Sequence[ListenerFacts]) -> list[Problem]:
 
 def _problems(facts: ListenerFacts) -> Iterator[Problem]:
     name, where = facts.name, f"{facts.host or '*'}:{facts.port}"
-    told = f"{facts.advertised_host}:{facts.advertised_port}"
+    told = f"{facts.advertised_host or facts.host_for_nodes}:{facts.advertised_port}"
     if facts.bind_problem is not None:
         yield Problem(
             Severity.BROKEN,
@@ -122,6 +124,14 @@ def _reach(facts: ListenerFacts, told: str) -> Iterator[Problem]:
             "is their own machine",
             "Remove the entry from `advertised.listeners`: then a client is told the address that it "
             "has dialled. Or name an address that clients can reach, or listen on localhost only.",
+        )
+    elif is_loopback(facts.host_for_nodes):
+        yield Problem(
+            Severity.NOTE,
+            f"other nodes, and their clients, are told to connect to {facts.host_for_nodes}:"
+            f"{facts.port} for {name}, because this machine has no other name",
+            "If the other nodes run on other machines, set `advertised.listeners` to an address that "
+            "they can reach.",
         )
     elif facts.advertised_host and facts.advertised_port != facts.port:
         yield Problem(

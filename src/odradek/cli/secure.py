@@ -26,6 +26,7 @@ from odradek.cli.secret_files import write_secret
 from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE
 from odradek.config.properties import format_properties
+from odradek.env.network import SocketNetwork
 from odradek.model import uuids
 
 DAYS = 825
@@ -214,9 +215,9 @@ def _check_ports(nodes: list[_Node]) -> None:
 
 def _here(hosts: tuple[str, ...]) -> list[str]:
     names = dict.fromkeys((*_LOCAL, *hosts))
-    own = socket.gethostname()
-    if re.fullmatch(r"[A-Za-z0-9.-]+", own):
-        names.setdefault(own)
+    for own in (socket.gethostname(), SocketNetwork().own_host()):
+        if re.fullmatch(r"[A-Za-z0-9.-]+", own):
+            names.setdefault(own)
     return list(names)
 
 

@@ -14,6 +14,7 @@ from odradek.config.checks import ConfigurationError
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Names of security protocols, and their numbers in the protocol."""
 
+_WILDCARDS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104  nothing is bound
 _LISTENER = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 
 
@@ -29,6 +30,11 @@ class Listener(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether the host means all addresses of the machine, and is not one to connect to."""
+        return self.host in _WILDCARDS
 
     @property
     def security_protocol_id(self) -> int:

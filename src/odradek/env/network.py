@@ -211,6 +211,10 @@ class Network(Protocol):
         """
         ...
 
+    def own_host(self) -> str:
+        """Return the name of this machine, as other machines know it."""
+        ...
+
     async def connect(
         self, host: str, port: int, timeout_ms: int, options: StreamOptions = DEFAULT_OPTIONS
     ) -> Transport:
@@ -268,6 +272,17 @@ class SocketNetwork:
         except BaseException:
             made.close()
             raise
+
+    def own_host(self) -> str:
+        """See `Network`. Java's `getCanonicalHostName` would return localhost more often."""
+        name = socket.getfqdn()
+        if name.startswith("localhost"):
+            name = socket.gethostname()  # /etc/hosts has the name beside localhost
+        try:
+            socket.getaddrinfo(name, None)
+        except OSError:
+            return "localhost"
+        return name
 
     async def connect(
         self, host: str, port: int, timeout_ms: int, options: StreamOptions = DEFAULT_OPTIONS

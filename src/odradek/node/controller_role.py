@@ -65,6 +65,7 @@ class ControllerRole:
         random_bytes: RandomBytes,
         metadata: NodeMetadata,
         network: Network,
+        own_host: str,
         access_tokens: AccessTokens,
         authorizer: Authorizer | None,
         quotas: QuotaManagers,
@@ -114,7 +115,10 @@ class ControllerRole:
                 node_id=config.node_id,
                 endpoints=[
                     AdvertisedEndpoint(
-                        each.name, each.host or "localhost", each.port, each.security_protocol_id
+                        each.name,
+                        own_host if each.is_wildcard else each.host,
+                        each.port,
+                        each.security_protocol_id,
                     )
                     for each in config.advertised_controller_listeners
                 ],

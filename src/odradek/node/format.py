@@ -359,10 +359,16 @@ class Formatter:
         return uuids.to_text(self._new_id())
 
 
-def local_voter(config: BrokerConfig, directory_id: bytes) -> Voter:
-    """Return this node's entry in the voters record."""
+def local_voter(
+    config: BrokerConfig, directory_id: bytes, own_host: str = FALLBACK_ENDPOINT.host
+) -> Voter:
+    """Return this node's entry in the voters record.
+
+    `own_host` replaces the host of a listener on all addresses. The files of a new node have
+    localhost, as in Apache Kafka. The node corrects its entry when it has started.
+    """
     endpoints = tuple(
-        VoterEndpoint(each.name, each.host or FALLBACK_ENDPOINT.host, each.port)
+        VoterEndpoint(each.name, own_host if each.is_wildcard else each.host, each.port)
         for each in config.advertised_controller_listeners
     )
     low, high = SUPPORTED_FEATURES[KRAFT_VERSION]

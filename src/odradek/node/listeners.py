@@ -96,6 +96,8 @@ class BoundListeners:
         """
         self.broker: list[Endpoint] = []
         self.controller: list[Endpoint] = []
+        self.own_host = _own_host(config, network)
+        """The host of listeners on all addresses, as other nodes are told."""
         options = StreamOptions(
             send_buffer_bytes=config.socket_send_buffer_bytes,
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
@@ -120,11 +122,14 @@ class BoundListeners:
             raise
 
     def advertised(self, config: BrokerConfig) -> Sequence[AdvertisedEndpoint]:
-        """Return the broker's advertised addresses. Port 0 is replaced by the bound port."""
+        """Return the broker's advertised addresses, which have no wildcard and no port 0."""
         bound: Mapping[str, int] = {endpoint.name: endpoint.port for endpoint in self.broker}
         return [
             AdvertisedEndpoint(
-                each.name, each.host, each.port or bound[each.name], each.security_protocol_id
+                each.name,
+                self.own_host if each.is_wildcard else each.host,
+                each.port or bound[each.name],
+                each.security_protocol_id,
             )
             for each in config.advertised_listeners
         ]
@@ -133,6 +138,13 @@ class BoundListeners:
         """Close the addresses."""
         for endpoint in (*self.broker, *self.controller):
             endpoint.listener.close()
+
+
+def _own_host(config: BrokerConfig, network: Network) -> str:
+    advertised = (*config.advertised_listeners, *config.advertised_controller_listeners)
+    if config.is_alone or not any(each.is_wildcard for each in advertised):
+        return "localhost"  # nobody is told; looking up the name could take seconds
+    return network.own_host()
 
 
 class Service:

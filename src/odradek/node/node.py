@@ -209,7 +209,8 @@ class Node:
         metadata.loader.install(topic_configs)
         await storage.load()
         broker = self._make_broker(executor, metadata, topic_configs, listeners, access_tokens)
-        await broker.register(listeners.advertised(self.config), self.config.broker_rack)
+        endpoints = listeners.advertised(self.config)
+        await broker.register(endpoints, self.config.broker_rack)
         broker.service.start()
         self._run_periodic_tasks()
         self._serve_metrics(executor)
@@ -236,7 +237,7 @@ class Node:
         metadata = self._metadata = NodeMetadata(
             self.config,
             self._storage.open_metadata_log(),
-            local_voter(self.config, directory_id),
+            local_voter(self.config, directory_id, listeners.own_host),
             clock=self._clock,
             executor=executor,
             random_bytes=self._random_bytes,
@@ -256,6 +257,7 @@ class Node:
             random_bytes=self._random_bytes,
             metadata=metadata,
             network=self._to_controllers,
+            own_host=listeners.own_host,
             access_tokens=access_tokens,
             authorizer=self._authorizer,
             quotas=self._quotas,

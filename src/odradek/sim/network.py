@@ -101,6 +101,10 @@ class SimHost:
         self._port += 1
         return self._port
 
+    def own_host(self) -> str:
+        """See `Network`."""
+        return self.name
+
     def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
         """See `Network`."""
         port = port or self.free_port()

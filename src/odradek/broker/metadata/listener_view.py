@@ -1,8 +1,9 @@
 """The cluster as clients of one listener see it.
 
 A client gets the endpoints of the listener that it is connected to. If this node listens on all
-addresses and `advertised.listeners` is not set, this node's endpoint has no address that a client
-could use. Then the client gets the address that it has connected to.
+addresses and `advertised.listeners` is not set, other nodes know this one by the name of its machine,
+which not every client can look up. So the client gets the address that it has connected to. It gets
+the same address, with another port, for other nodes of this machine.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from odradek.core.controller.state import has_online_directory
 from odradek.core.metadata.image import MetadataImage
 from odradek.core.metadata.registrations import BrokerRegistration, PartitionRegistration
 from odradek.network.peer import Peer
-
-WILDCARD_HOSTS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104  names for "any", nothing is bound
 
 
 class Address(NamedTuple):
@@ -40,11 +39,11 @@ class ListenerView:
             if (endpoint := broker.listeners.get(peer.listener)) is not None
         }
         advertised = next((e for e in config.advertised_listeners if e.name == peer.listener), None)
-        if (
-            self._own_id in self._addresses
-            and advertised is not None
-            and advertised.host in WILDCARD_HOSTS
-        ):
+        own = self._addresses.get(self._own_id)
+        if own is not None and advertised is not None and advertised.is_wildcard:
+            for each, (host, port) in self._addresses.items():
+                if host == own.host:
+                    self._addresses[each] = Address(peer.local_host, port)
             self._addresses[self._own_id] = Address(peer.local_host, peer.local_port)
         self._online = {each for each in self._addresses if not self._brokers[each].fenced}
         self._places = {
