@@ -93,6 +93,10 @@ MISSING = (
             (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
         ),
         ([upsertion(iterations=4095)], (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")),
+        (
+            [upsertion(salted=b"")],
+            (ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salted password is empty"),
+        ),
         ([upsertion(iterations=16385)], (ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")),
     ],
 )

@@ -197,18 +197,18 @@ class Authorizer:
             level,
             "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s "
             "for request = %s with resourceRefCount = %d based on rule %s",
-            _printable(peer.principal),
+            printable(peer.principal),
             "Allowed" if rule.is_allowed else "Denied",
             operation.name,
             peer.host,
             resource_type.title,
-            _printable(name),
+            printable(name),
             BY_KEY[context.api_key].name,
             count,
             rule,
         )
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return a text from a request without line ends, so that it cannot forge a line of the log."""
     return text if text.isprintable() else repr(text)

@@ -72,7 +72,9 @@ def apply_operation(
     result = operand
     if operation is not Operation.SET:
         setting = setting_of(resource, name)
-        if setting is None or not setting.is_list:
+        if setting is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
+        if not setting.is_list:
             raise ApiError(
                 ErrorCode.INVALID_CONFIG,
                 f"Can't {operation.name} to key {name} because its type is not LIST.",

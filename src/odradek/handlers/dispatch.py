@@ -17,6 +17,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from odradek.broker.authorizer import printable
 from odradek.broker.client_quotas import Charge
 from odradek.broker.context import RequestContext
 from odradek.env.clock import Clock
@@ -36,6 +37,7 @@ log = logging.getLogger("odradek.request")
 QuickFunction = Callable[[Peer, memoryview, int, int, int], bytes | None]
 
 _header: Final = struct.Struct(">hhih")
+_api: Final = struct.Struct(">hh")
 _response_header: Final = struct.Struct(">ii")
 _response_header_tagged: Final = struct.Struct(">iix")
 
@@ -254,6 +256,12 @@ Inject = Callable[[Entry, RequestContext, Any], Any]
 None replaces the handler's response."""
 
 
+def _name(frame: memoryview) -> str:
+    """Return the API and the version of a request, which may be malformed."""
+    key, version = _api.unpack_from(frame, 0)
+    return f"{BY_KEY[key].name if key in BY_KEY else f'the unknown API {key}'} version {version}"
+
+
 class Dispatcher:
     """Dispatches the requests of all connections. Use it only on the event loop's thread."""
 
@@ -326,7 +334,7 @@ class Dispatcher:
                 if end > len(frame):
                     raise MalformedMessage("truncated")
         except (MalformedMessage, struct.error, IndexError) as error:
-            self._refuse(connection, frame, f"is malformed ({error})")
+            self._refuse(connection, f"{_name(frame)} is malformed ({error})")
             return
         context = RequestContext(
             peer, key, version, correlation_id, peer.client_id, started // 1_000_000
@@ -338,18 +346,23 @@ class Dispatcher:
 
         Otherwise close the connection and return None.
         """
-        key, version, _, _ = _header.unpack_from(frame, 0)
+        key = _header.unpack_from(frame, 0)[0]
         entry = self.entries.get(key)
         if key == API_VERSIONS_KEY and entry is not None:
             return entry
-        name = BY_KEY[key].name if key in BY_KEY else f"an unknown API ({key})"
-        self._refuse(connection, frame, f"asks for {name} version {version}, which is not served")
+        self._refuse(connection, f"{_name(frame)} is not served")
         return None
 
-    def _refuse(self, connection: Connection, frame: memoryview, problem: str) -> None:
+    def _refuse(self, connection: Connection, problem: str) -> None:
         self.requests_refused += 1
         peer = connection.peer
-        log.warning("closed the connection of %s:%d: a request %s", peer.host, peer.port, problem)
+        log.warning(
+            "closed the connection of %s:%d (%s): a request of %s",
+            peer.host,
+            peer.port,
+            printable(peer.principal),
+            problem,
+        )
         connection.refuse()
 
     async def drain(self) -> None:

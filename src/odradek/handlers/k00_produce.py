@@ -303,7 +303,7 @@ def _refuse_unauthorized(
             continue
         results = [
             PartitionProduceResponse(
-                index=data.index, error_code=error, base_offset=-1, error_message=error.message
+                index=data.index, error_code=error, base_offset=-1, error_message=None
             )
             for data in topic.partition_data
         ]

@@ -110,8 +110,10 @@ def _find(broker: Broker, view: ListenerView, key_type: int, key: str) -> Coordi
     return Coordinator(key=key, node_id=leader, host=address.host, port=address.port)
 
 
-def _failed(key: str, error: ErrorCode) -> Coordinator:
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error)
+def _failed(key: str, error: ErrorCode, message: str = "") -> Coordinator:
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message
+    )
 
 
 def _error_response(request: FindCoordinatorRequest, error: ApiError) -> FindCoordinatorResponse:
@@ -120,7 +122,9 @@ def _error_response(request: FindCoordinatorRequest, error: ApiError) -> FindCoo
         error_message=error.message,
         node_id=-1,
         port=-1,
-        coordinators=[_failed(each, error.code) for each in request.coordinator_keys],
+        coordinators=[
+            _failed(each, error.code, error.message) for each in request.coordinator_keys
+        ],
     )
 
 

@@ -78,6 +78,8 @@ def _check(state: ControllerState, change: Change) -> None:
             )
     elif change.iterations < ITERATIONS_MIN:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    elif not change.salted_password:  # Apache Kafka: UNKNOWN_SERVER_ERROR
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salted password is empty")
     elif change.iterations > ITERATIONS_MAX:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
 
