@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import gc
+import itertools
+from types import SimpleNamespace
 
 import pytest
 from tests.control.test_topic_decisions import topic
@@ -141,6 +143,45 @@ async def test_a_standby_is_asked_until_the_time_is_over(tmp_path):
             assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
         assert await quorum.until_equal() == []
         channel.close()
+
+
+@run
+async def test_the_timeout_of_one_client_does_not_end_the_requests_of_others(tmp_path):
+    async with three_controllers(tmp_path) as quorum, broker(quorum) as (observer, channel, life):
+        await join(quorum, observer, life)
+        context = from_client(19, 7)
+
+        async def be_impatient():
+            for each in itertools.count():
+                with contextlib.suppress(ApiError):
+                    await channel.submit(context, create(f"impatient-{each}", 1))
+
+        impatient = asyncio.create_task(be_impatient())
+        for each in range(20):
+            answer = await channel.submit(context, create(f"patient-{each}"))
+            assert answer.topics[0].error_code == 0
+        impatient.cancel()
+
+
+@run
+async def test_a_client_gets_an_answer_if_the_controller_hangs(tmp_path):
+    """The connection goes on, because other requests may get their responses."""
+    calls = []
+
+    def call(*_):
+        calls.append(asyncio.get_running_loop().create_future())
+        return calls[-1]
+
+    address = Destination(9, "127.0.0.1", 1)
+    channel = channel_to(lambda: address, attempt_timeout_ms=50)
+    client = SimpleNamespace(call=call, close=lambda: calls.append("closed"))
+    channel._destination, channel._connect = address, lambda _: client
+    channel._versions = SimpleNamespace(version=lambda _: 7)
+    with pytest.raises(ApiError, match="no response in time") as refused:
+        await channel.submit(None, create("a", timeout_ms=50))
+    assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+    (future,) = calls
+    assert future.cancelled()
 
 
 @run

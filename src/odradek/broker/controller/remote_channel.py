@@ -11,6 +11,11 @@ NodeToControllerChannelManager and ForwardingManager.
 
 The requests on a connection are processed one after the other. So heartbeats use a channel of their
 own.
+
+All clients of a broker share a connection. So the time that a client gives its request does not end
+the connection when it is over, but only the wait for this response: the controller answers in this
+time, and after a grace the broker does. The connection ends if a response takes longer than the
+broker's own timeout.
 """
 
 from __future__ import annotations
@@ -69,8 +74,9 @@ class RemoteControllerChannel:
     ) -> None:
         """`find_controller` returns the address of the active controller; None while unknown.
 
-        `timeout_ms` is the time for a request that has no timeout of its own.
-        `attempt_timeout_ms` is the time to connect.
+        `timeout_ms` is the time for a request that has no timeout of its own, and for a response.
+        `attempt_timeout_ms` is the time to connect, and how much longer than its own timeout a
+        request may wait for a response.
         """
         self._find_controller = find_controller
         self._network = network
@@ -124,15 +130,16 @@ class RemoteControllerChannel:
             self._client = None
 
     async def _attempt(self, context: RequestContext | None, request: Any, deadline: float) -> Any:
+        """Send a request once; wait for the response until after `deadline`, on the loop's clock."""
         destination = self._find_controller()
         if destination is None:
             raise _Repeat("the active controller is not known")
         client = self._connect(destination)
-        left_ms = max(1, int((deadline - self._loop.time()) * 1000))
+        answer_by = deadline + self._attempt_timeout_ms / 1000
         if context is None:
-            response = await self._send(client, request, left_ms)
+            response = await self._send(client, request, answer_by)
         else:
-            response = await self._forward(client, context, request, left_ms)
+            response = await self._forward(client, context, request, answer_by)
         if _is_standby(response):
             raise _Repeat(f"node {destination.node_id} is not the active controller")
         code = getattr(response, "error_code", 0)
@@ -158,11 +165,12 @@ class RemoteControllerChannel:
             )
         return self._client
 
-    async def _send(self, client: NodeClient, request: Any, left_ms: int) -> Any:
+    async def _send(self, client: NodeClient, request: Any, answer_by: float) -> Any:
         """Send a request in the newest version that both nodes serve; return the response.
 
         Raises:
-            ApiError: UNSUPPORTED_VERSION, because there is no such version.
+            ApiError: UNSUPPORTED_VERSION, because there is no such version; REQUEST_TIMED_OUT, because
+                there was no response until `answer_by`.
         """
         assert self._versions is not None
         try:
@@ -172,20 +180,25 @@ class RemoteControllerChannel:
             self._disconnect()  # the node may be upgraded before the next request
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
         api = BY_KEY[key]
-        call = client.call(key, version, parts, left_ms)
+        call = client.call(key, version, parts, self._timeout_ms)
         try:
             while not (await asyncio.wait((call,), timeout=CHECK_SECONDS))[0]:
                 if self._find_controller() not in (None, self._destination):
                     self._drop(client)  # another node is the active controller: `call` fails
+                elif self._loop.time() >= answer_by:
+                    raise ApiError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        "the controller does not answer: no response in time",
+                    )
         finally:
-            call.cancel()  # no effect, unless this task is cancelled
+            call.cancel()  # no effect if there is a response
         try:
             return _decoded(api, version, call.result())
         except RequestError as error:
             raise _Repeat(str(error)) from error
 
     async def _forward(
-        self, client: NodeClient, context: RequestContext, request: Any, left_ms: int
+        self, client: NodeClient, context: RequestContext, request: Any, answer_by: float
     ) -> Any:
         """Send a client's request in an envelope; return the response in the envelope.
 
@@ -210,7 +223,7 @@ class RemoteControllerChannel:
             request_principal=_short(PRINCIPAL_VERSION) + bytes(principal),
             client_host_address=ipaddress.ip_address(context.peer.host).packed,
         )
-        answer = await self._send(client, envelope, left_ms)
+        answer = await self._send(client, envelope, answer_by)
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
             return answer
         if answer.error_code or answer.response_data is None:
