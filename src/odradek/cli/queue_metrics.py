@@ -17,13 +17,13 @@ from odradek.client.admin.configs import Resource, describe_configs
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.metadata import Node
+from odradek.config.listeners import WILDCARD_HOSTS
 from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
 
 TIMEOUT_SECONDS = 2.0
 _HOST = "odradek.metrics.host"
 _PORT = "odradek.metrics.port"
-_ANY = ("0.0.0.0", "::", "")  # noqa: S104  (compared, not bound)
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _PREFIX = "odradek_share_partition_"
 _SAMPLE = re.compile(rf"{_PREFIX}(\w+)\{{(.*)\}} (\S+)")
@@ -106,7 +106,7 @@ def _urls(cluster: Cluster, node_ids: Iterable[int]) -> dict[int, str]:
 def _host(host: str, node: Node) -> str | None:
     """Return the host to connect to; None if metrics are served on another machine only."""
     advertised = node.address.host
-    if host in _ANY:
+    if host in WILDCARD_HOSTS:
         host = advertised
     elif host in _LOOPBACK and advertised not in _LOOPBACK:
         return None

@@ -9,6 +9,7 @@ from odradek.config.checks import ConfigurationError, Secret, host_and_port, vot
 from odradek.config.group_config import GroupConfig
 from odradek.config.layers import BrokerLayers, usable_dynamic
 from odradek.config.listeners import (
+    WILDCARD_HOSTS,
     Listener,
     parse_address_counts,
     parse_listeners,
@@ -423,7 +424,7 @@ class BrokerConfig(View):
         return BrokerConfig(BrokerLayers(self.layers.static, usable_default), tuple(problems))
 
 
-_LOCAL_HOSTS = frozenset(("", "0.0.0.0", "::", "localhost", "127.0.0.1", "::1"))  # noqa: S104
+_LOCAL_HOSTS = WILDCARD_HOSTS | {"localhost", "127.0.0.1", "::1"}
 """Hosts that all mean this machine, in the address of a listener or of a server."""
 
 _COMPUTED = frozenset(

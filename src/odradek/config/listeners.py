@@ -14,7 +14,8 @@ from odradek.config.checks import ConfigurationError
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Names of security protocols, and their numbers in the protocol."""
 
-_WILDCARDS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104  nothing is bound
+WILDCARD_HOSTS = frozenset(("", "0.0.0.0", "::"))  # noqa: S104  nothing is bound
+"""Hosts that mean all addresses of the machine."""
 _LISTENER = r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)"
 
 
@@ -34,7 +35,7 @@ class Listener(NamedTuple):
     @property
     def is_wildcard(self) -> bool:
         """Whether the host means all addresses of the machine, and is not one to connect to."""
-        return self.host in _WILDCARDS
+        return self.host in WILDCARD_HOSTS
 
     @property
     def security_protocol_id(self) -> int:
