@@ -174,8 +174,8 @@ def _note_what_is_missing(
     elif template is PLAIN and protocol != "PLAINTEXT":
         note(
             f"Its listener is PLAINTEXT, but you are connected with {protocol}. If the nodes use "
-            "TLS or SASL among themselves, it cannot join. To give it the settings of another broker: "
-            "--like FILE"
+            "TLS or SASL among themselves, it cannot join. To give it the settings of another broker, "
+            f"remove {properties.parent}, and repeat the command with --like FILE."
         )
 
 
