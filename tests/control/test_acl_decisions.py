@@ -87,7 +87,7 @@ def test_a_snapshot_has_the_acls():
         ({"permission_type": AclPermissionType.ANY}, "Invalid permissionType ANY"),
         ({"resource_type": AclResourceType.CLUSTER}, "The only valid name for the CLUSTER"),
         ({"resource_name": ""}, "Invalid empty resource name"),
-        ({"principal": "a"}, "The principal a must have the form type:name"),
+        ({"principal": "a"}, "Could not parse principal from `a` (no colon"),
     ],
 )
 def test_invalid_acls_are_refused_alone(wrong, problem):

@@ -48,7 +48,8 @@ def alter(changes: Iterable[AlterableConfig], validate_only: bool) -> None:
 def _checked(change: AlterableConfig) -> tuple[str, int]:
     name, value = change.name, change.value
     if change.config_operation not in (Operation.SET, Operation.DELETE):
-        problem = "the level of a logger is set or deleted; nothing can be appended or subtracted"
+        operation = Operation(change.config_operation).name
+        problem = f"{operation} operation is not allowed for the BROKER_LOGGER resource"
         raise ApiError(ErrorCode.INVALID_REQUEST, problem)
     if name not in _names():
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
@@ -62,7 +63,8 @@ def _checked(change: AlterableConfig) -> tuple[str, int]:
         known = ", ".join(sorted(LEVELS))
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
-            f"Cannot set the log level of {name} to {value}: valid log levels are {known}",
+            f"Cannot set the log level of {name} to {value} as it is not a supported log level. "
+            f"Valid log levels are {known}",
         )
     return name, level
 

@@ -75,10 +75,11 @@ def apply_operation(
         if setting is None:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {name}")
         if not setting.is_list:
-            raise ApiError(
-                ErrorCode.INVALID_CONFIG,
-                f"Can't {operation.name} to key {name} because its type is not LIST.",
-            )
+            problem = f"Can't {operation.name} to key {name} because its type is not LIST."
+            if resource is ResourceType.BROKER:
+                word = operation.name.lower()
+                problem = f"Config value {word} is not allowed for config key: {name}"
+            raise ApiError(ErrorCode.INVALID_CONFIG, problem)
         elements = _elements(current if current is not None else setting.default_text)
         if operation is Operation.APPEND:
             elements += [each for each in operand.split(",") if each not in elements]

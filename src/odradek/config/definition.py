@@ -244,7 +244,7 @@ def _integer(setting: Setting, text: str, trimmed: str) -> int:
     digits = trimmed[1:] if trimmed[:1] in {"-", "+"} else trimmed
     value = int(trimmed) if digits.isdecimal() and len(digits) < 20 else 1 << 64
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
-        raise ConfigurationError.of(setting.name, text, f"not a whole number of {bits} bits")
+        raise ConfigurationError.of(setting.name, text, f"Not a number of type {setting.type.name}")
     return value
 
 

@@ -82,12 +82,16 @@ _SHAPES = {
     90: _shape("groups>groups:group_id"),
 }
 _WHOLE = _Shape((), ALL_VERSIONS)
+_CODE_ONLY = {78, 79}
+"""Responses of APIs that have a field for a message, which Apache Kafka leaves empty."""
 
 
-def error_answer(request: Message, version: int, code: ErrorCode, message: str) -> Message:
+def error_answer(request: Message, version: int, code: ErrorCode, message: str | None) -> Message:
     """Return the response that rejects the whole request."""
     key = request.API_KEY
     assert key is not None
+    if key in _CODE_ONLY:
+        message = None
     response = BY_KEY[key].response_class()()
     shape = _SHAPES.get(key, _WHOLE)
     if version in shape.top:
@@ -98,7 +102,7 @@ def error_answer(request: Message, version: int, code: ErrorCode, message: str) 
 
 
 def _fill(
-    target: Any, source: Any, levels: tuple[_Level, ...], code: ErrorCode, message: str
+    target: Any, source: Any, levels: tuple[_Level, ...], code: ErrorCode, message: str | None
 ) -> None:
     level, *rest = levels
     owner: Any = type(target)
@@ -121,7 +125,7 @@ def _element_class(owner: Any, field: str) -> Any:
     return get_args(hints[field])[0]
 
 
-def _set(target: Any, code: ErrorCode, message: str) -> None:
+def _set(target: Any, code: ErrorCode, message: str | None) -> None:
     target.error_code = code
     if "error_message" in type(target).__slots__:
         target.error_message = message

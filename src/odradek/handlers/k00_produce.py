@@ -357,7 +357,7 @@ def _error_response(request: ProduceRequest, error: ApiError) -> ProduceResponse
                         index=data.index,
                         error_code=error.code,
                         base_offset=-1,
-                        error_message=error.message,
+                        error_message=error.details,
                     )
                     for data in topic.partition_data
                 ],

@@ -49,12 +49,13 @@ async def handle(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """Return the coordinators, with the endpoints of the client's listener."""
+    if request.key_type not in TOPICS:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
     has_many = context.api_version >= MANY_KEYS_VERSION
     keys = request.coordinator_keys if has_many else [request.key]
     errors = [_refusal(broker, context, request.key_type, key) for key in keys]
-    topic = TOPICS.get(request.key_type)
-    is_needed = topic is not None and not all(errors)
-    if topic is not None and is_needed and topic not in broker.metadata.image.topics.by_name:
+    topic = TOPICS[request.key_type]
+    if not all(errors) and topic not in broker.metadata.image.topics.by_name:
         await broker.topic_creation.create(topic, CREATION_WAIT_MS)
     view = ListenerView(broker.metadata.image, broker.config, context.peer)
     coordinators = [
@@ -96,9 +97,7 @@ def _share_refusal(broker: Broker, context: RequestContext, key: str) -> ErrorCo
 
 
 def _find(broker: Broker, view: ListenerView, key_type: int, key: str) -> Coordinator:
-    topic = TOPICS.get(key_type)
-    if topic is None:
-        return _failed(key, ErrorCode.INVALID_REQUEST)
+    topic = TOPICS[key_type]
     image = broker.metadata.image
     known = image.topics.by_name.get(topic)
     if known is None:

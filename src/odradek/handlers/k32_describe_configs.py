@@ -130,10 +130,15 @@ def _check_topic(node: Broker | Controller, name: str) -> None:
     if problem is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
     if name not in node.metadata.image.topics.by_name:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic named {name}")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
 
 
 def _check_own_id(node: Broker | Controller, name: str, otherwise: str) -> None:
+    try:
+        int(name)
+    except ValueError as error:
+        problem = f"Broker id must be an integer, but it is: {name}"
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem) from error
     if name != str(node.node_id):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,

@@ -41,7 +41,8 @@ async def handle(
             check_resource(resource, repeated_names)
             check_settings(resource.configs)
             if resource.resource_type == ResourceType.BROKER_LOGGER:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "loggers cannot be replaced")
+                problem = f"Unknown resource type {resource.resource_type}"
+                raise ApiError(ErrorCode.INVALID_REQUEST, problem)
             if resource.resource_type == ResourceType.BROKER and resource.resource_name:
                 check_own_id(broker, resource.resource_name)
                 values = {

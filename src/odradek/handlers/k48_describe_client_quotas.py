@@ -122,7 +122,7 @@ def _error_response(
     request: DescribeClientQuotasRequest, error: ApiError
 ) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(
-        error_code=error.code, error_message=error.message, entries=None
+        error_code=error.code, error_message=error.details, entries=None
     )
 
 

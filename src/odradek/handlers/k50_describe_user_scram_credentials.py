@@ -74,11 +74,11 @@ def _error_response(
 ) -> DescribeUserScramCredentialsResponse:
     """Return the error, and for each requested user an error without the user's name."""
     results = [
-        DescribeUserScramCredentialsResult(error_code=error.code, error_message=error.message)
+        DescribeUserScramCredentialsResult(error_code=error.code, error_message=error.details)
         for _ in request.users or ()
     ]
     return DescribeUserScramCredentialsResponse(
-        error_code=error.code, error_message=error.message, results=results
+        error_code=error.code, error_message=error.details, results=results
     )
 
 

@@ -37,6 +37,8 @@ def handle(
                 answer = _describe(broker, topic.name, index)
             except ApiError as error:
                 answer = PartitionResponse(error_code=error.code, error_message=error.message)
+                if topic.name in broker.metadata.image.topics.by_name and is_allowed:
+                    answer.error_message = error.details
             answer.partition_index = index
             result.partitions.append(answer)
         response.topics.append(result)

@@ -48,7 +48,7 @@ class ErrorCode(IntEnum):
     NONE = (0, False, "No error.")
     OFFSET_OUT_OF_RANGE = (1, False, "The offset is outside the range that the partition holds.")
     CORRUPT_MESSAGE = (2, True, "The record batch is corrupt: its checksum, size or form is wrong.")
-    UNKNOWN_TOPIC_OR_PARTITION = (3, True, "This broker does not host the topic or partition.")
+    UNKNOWN_TOPIC_OR_PARTITION = (3, True, "This server does not host this topic-partition.")
     INVALID_FETCH_SIZE = (4, False, "The requested fetch size is invalid.")
     LEADER_NOT_AVAILABLE = (5, True, "The partition has no leader at the moment.")
     NOT_LEADER_OR_FOLLOWER = (
@@ -65,7 +65,7 @@ class ErrorCode(IntEnum):
     NETWORK_EXCEPTION = (13, True, "The connection ended before the response arrived.")
     COORDINATOR_LOAD_IN_PROGRESS = (14, True, "The coordinator is still loading its state.")
     COORDINATOR_NOT_AVAILABLE = (15, True, "The coordinator is not available.")
-    NOT_COORDINATOR = (16, True, "This broker is not the requested coordinator.")
+    NOT_COORDINATOR = (16, True, "This is not the correct coordinator.")
     INVALID_TOPIC_EXCEPTION = (
         17,
         False,
@@ -118,7 +118,8 @@ class ErrorCode(IntEnum):
     INVALID_REQUEST = (
         42,
         False,
-        "The request is malformed or contradicts itself; see the server's log.",
+        "This most likely occurs because of a request being malformed by the client library or "
+        "the message was sent to an incompatible broker. See the broker logs for more details.",
     )
     UNSUPPORTED_FOR_MESSAGE_FORMAT = (43, False, "The message format does not support the request.")
     POLICY_VIOLATION = (44, False, "The request violates a policy of the cluster.")
@@ -213,7 +214,7 @@ class ErrorCode(IntEnum):
     )
     FENCED_INSTANCE_ID = (82, False, "Another member has taken over this group.instance.id.")
     ELIGIBLE_LEADERS_NOT_AVAILABLE = (83, True, "No replica that may become leader is available.")
-    ELECTION_NOT_NEEDED = (84, True, "The requested leader already leads the partition.")
+    ELECTION_NOT_NEEDED = (84, True, "Leader election not needed for topic partition.")
     NO_REASSIGNMENT_IN_PROGRESS = (85, False, "No reassignment of the partition is in progress.")
     GROUP_SUBSCRIBED_TO_TOPIC = (
         86,
@@ -241,7 +242,7 @@ class ErrorCode(IntEnum):
     )
     SNAPSHOT_NOT_FOUND = (98, False, "The snapshot does not exist.")
     POSITION_OUT_OF_RANGE = (99, False, "The position is outside the snapshot.")
-    UNKNOWN_TOPIC_ID = (100, True, "This broker does not host a topic of this id.")
+    UNKNOWN_TOPIC_ID = (100, True, "This server does not host this topic ID.")
     DUPLICATE_BROKER_REGISTRATION = (101, False, "A live broker uses this broker id.")
     BROKER_ID_NOT_REGISTERED = (102, False, "No broker of this id is registered.")
     INCONSISTENT_TOPIC_ID = (103, True, "The topic id differs from the topic id of the log.")
@@ -307,6 +308,8 @@ class ApiError(Exception):
         super().__init__(code, message)
         self.code = code
         self.message = message if message is not None else code.message
+        self.details = message
+        """The message; None if there is only that of the code, which some responses leave out."""
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"

@@ -17,15 +17,18 @@ _VALID = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 def name_problem(name: str) -> str | None:
     """Return a message that says why the topic name is invalid; None if it is valid."""
     if not name:
-        return "a topic name must not be empty"
+        return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
-        return f"{name!r} is not a valid topic name"
+        return f"Topic name is invalid: '{name}' is not allowed"
     if len(name) > NAME_LENGTH_MAX:
-        return f"a topic name has at most {NAME_LENGTH_MAX} characters; this one has {len(name)}"
+        return (
+            f"Topic name is invalid: the length of '{name}' is longer than the max allowed length "
+            f"{NAME_LENGTH_MAX}"
+        )
     if _VALID.fullmatch(name) is None:
         return (
-            f"a topic name consists of ASCII letters and digits, '.', '_' and '-'; "
-            f"{name!r} has other characters"
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII "
+            "alphanumerics, '.', '_' and '-'"
         )
     return None
 

@@ -80,7 +80,10 @@ def _problem(creation: AclCreation) -> str | None:
     if permission not in (AclPermissionType.DENY, AclPermissionType.ALLOW):
         return f"Invalid permissionType {permission.name}"
     if ":" not in creation.principal:
-        return f"The principal {creation.principal} must have the form type:name"
+        return (
+            f"Could not parse principal from `{creation.principal}` (no colon is present "
+            "separating the principal type from the principal name)"
+        )
     return None
 
 

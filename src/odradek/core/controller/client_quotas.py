@@ -109,7 +109,7 @@ def _check_entity(entity: ClientQuotaEntity) -> None:
     if IP in kinds:
         if len(kinds) > 1:
             raise _invalid(
-                "Invalid quota entity combination, IP entity should not be combined with User or "
+                "Invalid quota entity combination, IP entity shouldnot be combined with User or "
                 "ClientId"
             )
         _check_address(kinds[IP])

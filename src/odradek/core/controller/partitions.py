@@ -37,14 +37,14 @@ def create_partitions(
         error: ApiError | None = None
         try:
             if counts[topic.name] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the request names the topic twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _grow(state, topic, records)
         except ApiError as problem:
             error = problem
         results[topic.name] = CreatePartitionsTopicResult(
             name=topic.name,
             error_code=ErrorCode.NONE if error is None else error.code,
-            error_message=None if error is None else error.message,
+            error_message=None if error is None else error.details,
         )
     check_record_count(len(records))
     response = CreatePartitionsResponse(results=list(results.values()))
@@ -68,8 +68,8 @@ def _grow(state: ControllerState, request: CreatePartitionsTopic, records: list[
     if request.assignments is not None and len(request.assignments) != additional:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{additional} partition(s) are to be added, "
-            f"but {len(request.assignments)} are assigned to brokers",
+            f"Attempted to add {additional} additional partition(s), but only "
+            f"{len(request.assignments)} assignment(s) were specified.",
         )
     check_record_count(additional)
     state.count_partitions(additional)

@@ -91,13 +91,17 @@ def _check(racks: list[_Rack], replication_factor: int) -> None:
     total = unfenced + sum(len(rack.fenced.brokers) for rack in racks)
     problem = ""
     if replication_factor <= 0:
-        problem = f"a replication factor of {replication_factor} is not positive"
+        problem = (
+            f"Invalid replication factor {replication_factor}: the replication factor must be "
+            "positive."
+        )
     elif unfenced == 0:
-        problem = "there is no unfenced broker that may have new replicas"
+        problem = "All brokers are currently fenced, or have all their log directories cordoned."
     elif replication_factor > total:
         problem = (
-            f"a replication factor of {replication_factor} needs {replication_factor} brokers, "
-            f"but only {total} may have new replicas"
+            f"The target replication factor of {replication_factor} cannot be reached because only "
+            f"{total} broker(s) are registered or some brokers have all their log directories "
+            "cordoned."
         )
     if problem:
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)

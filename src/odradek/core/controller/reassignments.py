@@ -51,7 +51,7 @@ def alter_partition_reassignments(
                 ReassignablePartitionResponse(
                     partition_index=each.partition_index,
                     error_code=ErrorCode.NONE if error is None else error.code,
-                    error_message=None if error is None else error.message,
+                    error_message=None if error is None else error.details,
                 )
             )
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
@@ -70,8 +70,10 @@ def _alter(
     topic = state.image.topics.by_name.get(name)
     partition = None if topic is None else topic.partitions.get(request.partition_index)
     if topic is None or partition is None:
-        what = f"topic {name}" if topic is None else f"partition {name}-{request.partition_index}"
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no {what}")
+        what = f"a topic named {name}"
+        if topic is not None:
+            what = f"partition {name}:{request.partition_index}"
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find {what}.")
     index = request.partition_index
     if request.replicas is None:
         return _cancel(state, topic, index, partition)

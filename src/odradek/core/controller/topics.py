@@ -64,7 +64,7 @@ def create_topics(
         except ApiError as error:
             results.append(_failed(topic.name, error))
     results += [
-        _failed(name, ApiError(ErrorCode.INVALID_REQUEST, "the request names the topic twice"))
+        _failed(name, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         for name in duplicates
     ]
     check_record_count(len(records))
@@ -93,13 +93,16 @@ def _collisions(state: ControllerState, topics: Sequence[CreatableTopic]) -> Map
 
 def _check_name(state: ControllerState, name: str, collisions: Mapping[str, str]) -> None:
     if name == METADATA_TOPIC:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{METADATA_TOPIC} is an internal topic")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Creation of internal topic {METADATA_TOPIC} is prohibited.",
+        )
     if name in state.image.topics.by_name:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     problem = name_problem(name)
     if problem is None and collision_key(name) in collisions:
         other = collisions[collision_key(name)]
-        problem = f"'{name}' would collide with the topic '{other}' in the names of metrics"
+        problem = f"Topic '{name}' collides with existing topic: {other}"
     if problem is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
 
@@ -197,19 +200,23 @@ def _partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, Part
         count = state.config.num_partitions
     if factor == DEFAULT:
         factor = state.config.default_replication_factor
-    placements = place(state, count, factor)
+    try:
+        placements = place(state, count, factor)
+    except ApiError as error:
+        problem = f"Unable to replicate the partition {factor} time(s): {error.message}"
+        raise ApiError(error.code, problem) from error
     return dict(enumerate(new_partitions(state, placements, ErrorCode.INVALID_REPLICATION_FACTOR)))
 
 
 def _assigned(state: ControllerState, topic: CreatableTopic) -> dict[int, PartitionRegistration]:
     for name, value in (
         ("replication factor", topic.replication_factor),
-        ("number of partitions", topic.num_partitions),
+        ("numPartitions", topic.num_partitions),
     ):
         if value != DEFAULT:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"the {name} must be -1 if the request has a replica assignment",
+                f"A manual partition assignment was specified, but {name} was not set to -1.",
             )
     replicas: dict[int, tuple[int, ...]] = {}
     factor: int | None = None
@@ -217,7 +224,7 @@ def _assigned(state: ControllerState, topic: CreatableTopic) -> dict[int, Partit
         if each.partition_index in replicas:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"partition {each.partition_index} is assigned twice",
+                f"Found multiple manual partition assignments for partition {each.partition_index}",
             )
         check_assignment(state, each.broker_ids, factor)
         factor = len(each.broker_ids)
@@ -237,16 +244,20 @@ def check_assignment(state: ControllerState, brokers: Sequence[int], factor: int
     Raises:
         ApiError: INVALID_REPLICA_ASSIGNMENT.
     """
+    includes = "The manual partition assignment includes"
     problem = ""
     if not brokers:
-        problem = "a partition is assigned to no broker"
+        problem = "The manual partition assignment includes an empty replica list."
     for broker in sorted(brokers):
         if broker not in state.image.cluster.brokers:
-            problem = problem or f"broker {broker} is not registered"
+            problem = problem or f"{includes} broker {broker}, but no such broker is registered."
         elif brokers.count(broker) > 1:
-            problem = problem or f"broker {broker} is named twice for one partition"
+            problem = problem or f"{includes} the broker {broker} more than once."
     if not problem and factor is not None and len(brokers) != factor:
-        problem = f"a partition has {len(brokers)} replicas, others have {factor}"
+        problem = (
+            f"{includes} a partition with {len(brokers)} replica(s), but this is not consistent "
+            f"with previous partitions, which have {factor} replica(s)."
+        )
     if problem:
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
 
@@ -302,7 +313,7 @@ def delete_topics(
     for key, count in Counter(wanted).items():
         try:
             if count > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the request names the topic twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             topic = _find(state, *key)
         except ApiError as error:
             results[key] = _deleted(*key, error)
@@ -329,9 +340,10 @@ def delete_topics(
 
 def _find(state: ControllerState, name: str | None, topic_id: bytes) -> TopicImage:
     if name is not None and topic_id != ZERO:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "name a topic by its name or its id, not by both")
+        problem = "You may not specify both topic name and topic id."
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
     if name is None and topic_id == ZERO:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "neither a name nor an id of a topic is given")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if name is not None:
         topic = state.image.topics.by_name.get(name)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
