@@ -40,6 +40,10 @@ FREEZE_RECORDS = 10_000
 collection. A collection that scans a million offsets blocks the event loop for 100 ms and finds no
 garbage."""
 
+SWITCH_INTERVAL_SECONDS = 0.001
+"""How long another thread that computes in Python may keep the event loop waiting, each time that
+the loop wants to continue. Python's default is 5 ms. See docs/architecture.md#rules."""
+
 
 def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     """Run a node until a signal stops it; return the exit code of the process.
@@ -52,6 +56,7 @@ def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     """
     keep_freed_memory()
     raise_descriptor_limit()
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     loop, selector = new_event_loop()
     # The runner cancels the tasks that a failed or interrupted start has left, and waits for them.
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
