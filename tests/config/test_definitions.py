@@ -106,7 +106,7 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         "controller.quorum.voters",
         "controller.quorum.bootstrap.servers",
         *("sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"),
-        *("connections.max.reauth.ms", "security.inter.broker.protocol"),
+        *("connections.max.reauth.ms", "security.inter.broker.protocol", "config.providers"),
         *("sasl.mechanism.controller.protocol", "sasl.mechanism.inter.broker.protocol"),
         "ssl.endpoint.identification.algorithm",
         *("ssl.client.auth", "ssl.enabled.protocols", "ssl.principal.mapping.rules"),
@@ -259,7 +259,9 @@ def test_a_description_says_what_is_not_done() -> None:
     assert rate.description.endswith(
         "It is not supported and has no effect: there is no tiered storage yet."
     )
-    assert "is refused: values of the form" in settings["config.providers"].description
+    assert "is refused: the rules of the class" in (
+        settings["create.topic.policy.class.name"].description
+    )
     assert rate.shortcoming(str(2**63 - 1)) is None
     assert rate.shortcoming("5") == (
         "remote.log.manager.copy.max.bytes.per.second has no effect: there is no tiered storage yet"

@@ -78,7 +78,7 @@ def test_a_file_in_the_form_that_apache_kafka_ships(tmp_path: Path) -> None:
         ("listener.name.x.ssl.cipher.suites", "x", "PKCS#12 files, and OpenSSL"),
         ("listener.name.x.connections.max.idle.ms", "5", "not supported for single listeners"),
         ("metric.reporters", "", "Java reporters are not loaded"),
-        ("broker.rack", "${env:RACK}", "configuration providers are not supported"),
+        ("broker.rack", "${env:RACK}", "config.providers does not name its provider"),
     ],
 )
 def test_warnings_name_the_setting_and_the_consequence(name: str, value: str, warning: str) -> None:

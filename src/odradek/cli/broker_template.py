@@ -6,6 +6,7 @@ except those of its controller, with ports that are free on this machine.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ def read_template(file: Path) -> Template:
     """
     try:
         given = read_file(file)
-        config = load(given, {}).config
+        config = load(given, {}, environment=os.environ).config
     except ConfigurationError as error:
         raise click.ClickException(f"--like {file}: {error}") from error
     if not config.broker_listeners:

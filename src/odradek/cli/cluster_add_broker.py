@@ -306,7 +306,7 @@ def _write(home: Path, settings: dict[str, str], cluster_id: str) -> None:
     from odradek.node.format import FormatError, Formatter
 
     try:
-        config = load(settings, {}).config
+        config = load(settings, {}, environment=os.environ).config
         formatter = Formatter(config, OsFileSystem(), system_random_bytes, now_ms())
         known = formatter.read()
         if known is not None:

@@ -122,7 +122,12 @@ def prepare(
     from odradek.node.format import FormatError, Formatter
 
     formatters = {
-        node_id: Formatter(load(each, {}).config, OsFileSystem(), system_random_bytes, now_ms())
+        node_id: Formatter(
+            load(each, {}, environment=os.environ).config,
+            OsFileSystem(),
+            system_random_bytes,
+            now_ms(),
+        )
         for node_id, each in settings.items()
     }
     try:

@@ -114,7 +114,8 @@ def _check_node(
 
     settings = read_settings(file)
     try:
-        loaded = load(settings, parse_pairs(overrides), default_data_directory(os.environ))
+        data = default_data_directory(os.environ)
+        loaded = load(settings, parse_pairs(overrides), data, os.environ)
     except ConfigurationError as error:
         advice = "The node does not start with this setting. See docs/configuration.md."
         return [], [Problem(Severity.BROKEN, line, advice) for line in str(error).splitlines()]

@@ -70,6 +70,6 @@ def load_node(settings: Mapping[str, str] | None, overrides: Mapping[str, str]) 
     from odradek.config.load import default_data_directory, load
 
     try:
-        return load(settings, overrides, default_data_directory(os.environ))
+        return load(settings, overrides, default_data_directory(os.environ), os.environ)
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error

@@ -39,6 +39,7 @@ from odradek.config.oauth_login import (
 )
 from odradek.config.oauth_login import SETTINGS as OAUTH_SETTINGS
 from odradek.config.properties import parse_properties
+from odradek.config.providers import resolve
 from odradek.core.sasl.client import MECHANISMS, Credential
 from odradek.core.sasl.plain import PLAIN
 from odradek.env.tls_files import JKS, PEM, PKCS12, STORE_TYPES, VERSIONS, ClientTls, type_of_file
@@ -132,13 +133,13 @@ PLAINTEXT = Security()
 
 
 def read_client_properties(file: Path) -> dict[str, str]:
-    """Return the settings in a client.properties file.
+    """Return the settings in a client.properties file. Variables are replaced (see `providers`).
 
     Raises:
-        ValueError: the file cannot be read, or is malformed.
+        ValueError: the file cannot be read, is malformed, or a variable has no value.
     """
     try:
-        return parse_properties(file.read_bytes())
+        return resolve(parse_properties(file.read_bytes()), os.environ)
     except OSError as error:
         raise ValueError(f"cannot read {file}: {error.strerror}") from error
     except ConfigurationError as error:

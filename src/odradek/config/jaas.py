@@ -1,4 +1,4 @@
-"""Parses the value of sasl.jaas.config: a login module with its options (Kafka's JaasConfig).
+"""Parses values of sasl.jaas.config, and files, with login modules and their options (Kafka's JaasConfig).
 
     org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";
 
@@ -55,7 +55,45 @@ def parse_login_module(setting: str, text: str) -> LoginModule:
     Raises:
         ConfigurationError: the value is malformed. The message does not contain it.
     """
-    tokens = list(_tokens(setting, text))
+    modules = _modules(setting, list(_tokens(setting, text)))
+    if len(modules) != 1:
+        raise _malformed(setting, f"it has {len(modules)} login modules, not 1")
+    return modules[0]
+
+
+def parse_sections(file: str, text: str) -> dict[str, list[LoginModule]]:
+    """Parse a file: sections such as `KafkaServer { MODULE required NAME=VALUE; };`.
+
+    Raises:
+        ConfigurationError: the file is malformed. The message does not contain its text.
+    """
+    tokens = list(_tokens(file, text, _IN_FILE))
+    sections: dict[str, list[LoginModule]] = {}
+    while tokens:
+        if len(tokens) < 2 or tokens[0].is_mark or tokens[1] != _OPENING:
+            raise _malformed(file, "the name of a section and { are expected")
+        if _CLOSING not in tokens:
+            raise _malformed(file, "a section does not end with };")
+        end = tokens.index(_CLOSING)
+        sections[tokens[0].text] = _modules(file, tokens[2:end])
+        if tokens[end + 1 : end + 2] != [_END]:
+            raise _malformed(file, "a section does not end with };")
+        del tokens[: end + 2]
+    return sections
+
+
+def format_login_module(module: LoginModule) -> str:
+    """Return the value of a setting with this login module."""
+    options = (f'{name}="{_escaped(value)}"' for name, value in module.options.items())
+    return " ".join((module.name, "required", *options)) + ";"
+
+
+def _escaped(value: str) -> str:
+    value = value.replace("\\", "\\\\").replace('"', '\\"')
+    return value.replace("\n", "\\n")
+
+
+def _modules(setting: str, tokens: list[_Token]) -> list[LoginModule]:
     modules: list[LoginModule] = []
     while tokens:
         if _END not in tokens:
@@ -63,13 +101,11 @@ def parse_login_module(setting: str, text: str) -> LoginModule:
         end = tokens.index(_END)
         modules.append(_module(setting, tokens[:end]))
         del tokens[: end + 1]
-    if len(modules) != 1:
-        raise _malformed(setting, f"it has {len(modules)} login modules, not 1")
-    return modules[0]
+    return modules
 
 
 class _Token(NamedTuple):
-    """A word, the text between quotes, or one of the marks `=` and `;`."""
+    """A word, the text between quotes, or one of the marks `=`, `;` and braces."""
 
     text: str
     is_mark: bool = False
@@ -77,20 +113,21 @@ class _Token(NamedTuple):
 
 _END = _Token(";", is_mark=True)
 _EQUALS = _Token("=", is_mark=True)
-_TOKEN = re.compile(
-    r"""\s+ | //[^\n]* | /\*.*?\*/
+_OPENING = _Token("{", is_mark=True)
+_CLOSING = _Token("}", is_mark=True)
+_GRAMMAR = r"""\s+ | //[^\n]* | /\*.*?\*/
       | "(?P<double>(?:[^"\\\n]|\\.)*)" | '(?P<single>(?:[^'\\\n]|\\.)*)'
-      | (?P<word>[^\s"'=;/,][^\s"'=;,]*) | (?P<mark>[=;])""",
-    re.VERBOSE | re.DOTALL,
-)
+      | (?P<word>[^\s"'=;/,{BRACES}][^\s"'=;,{BRACES}]*) | (?P<mark>[=;{BRACES}])"""
+_IN_SETTING = re.compile(_GRAMMAR.replace("{BRACES}", ""), re.VERBOSE | re.DOTALL)
+_IN_FILE = re.compile(_GRAMMAR.replace("{BRACES}", "{}"), re.VERBOSE | re.DOTALL)
 _ESCAPE = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
 
 
-def _tokens(setting: str, text: str) -> Iterator[_Token]:
+def _tokens(setting: str, text: str, token: re.Pattern[str] = _IN_SETTING) -> Iterator[_Token]:
     """Yield the tokens without blanks and comments."""
     position = 0
     while position < len(text):
-        found = _TOKEN.match(text, position)
+        found = token.match(text, position)
         if found is None:
             raise _malformed(setting, f"character {position + 1} is not expected")
         position = found.end()

@@ -134,7 +134,7 @@ def _is_per_broker(name: str, base: str, mode: UpdateMode) -> bool:
     return mode is UpdateMode.PER_BROKER
 
 
-RESTART_ONLY = frozenset(("listeners", "listener.security.protocol.map"))
+RESTART_ONLY = frozenset(("listeners", "listener.security.protocol.map", "config.providers"))
 """Settings that can be changed while Apache Kafka runs, but not while Odradek runs."""
 
 LISTENER_ONLY = frozenset(

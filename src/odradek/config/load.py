@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
-from odradek.config import broker_config, sasl, tls
+from odradek.config import broker_config, jaas_file, providers, sasl, tls
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.consistency import problems
@@ -95,16 +96,19 @@ def load(
     file: Mapping[str, str] | None,
     overrides: Mapping[str, str],
     data_directory: str | None = None,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Loaded:
     """Return the configuration of a node.
 
     `file` is the result of `read_file`, or None without a file. `overrides` override the file.
-    `data_directory` is used if neither of them has a data directory.
+    `data_directory` is used if neither of them has a data directory. `environment` has the values of
+    variables (see `providers`), and may name a file with logins (see `jaas_file`).
 
     Raises:
         ConfigurationError: the settings are invalid. The message has one line for each problem.
     """
-    given = {**(file or {}), **overrides}
+    given = providers.resolve({**(file or {}), **overrides}, environment)
+    given |= jaas_file.logins(given, environment)
     if "broker.id" in given:
         given.setdefault("node.id", given["broker.id"])
     static = _with_friendly_defaults(given, has_file=file is not None)
@@ -159,7 +163,8 @@ def _review(given: Mapping[str, str]) -> tuple[list[str], list[str]]:
     for name, text in given.items():
         setting = broker_setting(name)
         if setting is None:
-            warnings.append(_unknown(name))
+            if not name.startswith(providers.PREFIX):
+                warnings.append(_unknown(name))
             continue
         try:
             is_default = setting.parse(text) == setting.default
@@ -168,8 +173,8 @@ def _review(given: Mapping[str, str]) -> tuple[list[str], list[str]]:
             continue
         if "${" in text:
             warnings.append(
-                f"{name} holds ${{...}}, which is taken as it stands: "
-                "configuration providers are not supported"
+                f"{name} holds ${{...}}, which is taken as it stands: config.providers does not name "
+                "its provider"
             )
         if not is_default:
             _review_status(name, setting, wrong, warnings)

@@ -24,6 +24,10 @@ default.replication.factor  int  = 1  medium
     Replication factor of a topic that is created without a replication factor.
 telemetry.max.bytes  int  = 1048576  >=1  low
     Maximum size of the metrics in one request of a client.
+config.providers  list  = ""  distinct  low  cluster-wide
+    Names of providers for variables such as ${file:/etc/secrets.properties:password} in the
+    configuration file. Only Apache Kafka's providers for files, directories and environment variables
+    are known: see security.md.
 
 [accepted: a node starts in less than a second]
 server.max.startup.time.ms  long  = 9223372036854775807  >=0  medium  internal
@@ -34,10 +38,6 @@ create.topic.policy.class.name  class  low
     Java class that may forbid the creation of a topic.
 alter.config.policy.class.name  class  low
     Java class that may forbid the change of a setting.
-
-[refused: values of the form ${provider:...} cannot be resolved; write the values themselves]
-config.providers  list  = ""  distinct  low  cluster-wide
-    Names of providers for values in the configuration file.
 
 [unsupported: metrics are served for Prometheus on odradek.metrics.port; Java reporters are not loaded]
 metric.reporters  list  = org.apache.kafka.common.metrics.JmxReporter  distinct  low  cluster-wide
