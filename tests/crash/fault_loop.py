@@ -90,6 +90,11 @@ class FaultLoop(abc.ABC):
         self._stop_producing = threading.Event()
         self._stop_consuming = threading.Event()
 
+    @property
+    def clients(self) -> dict[str, str]:
+        """The addresses for the clients under load, and their security settings."""
+        return {"bootstrap.servers": self.servers.bootstrap}
+
     def run(self, faults: int) -> Report:
         """Disturb the servers `faults` times. Return the report with all errors."""
         threads = [
@@ -171,7 +176,7 @@ class FaultLoop(abc.ABC):
     def _produce(self) -> None:
         producer = Producer(
             {
-                "bootstrap.servers": self.servers.bootstrap,
+                **self.clients,
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "message.timeout.ms": 0,
@@ -211,7 +216,7 @@ class FaultLoop(abc.ABC):
             report.errors.append(f"{left} records were never acknowledged")
 
     def _consume(self) -> None:
-        consumer = new_consumer(self.servers.bootstrap, "goes-on")
+        consumer = new_consumer(self.clients, "goes-on")
         consumer.subscribe([TOPIC])
         since_commit = 0
         try:
@@ -265,7 +270,7 @@ class FaultLoop(abc.ABC):
 
 def read_all(servers: Servers, partition: int) -> list[Message]:
     """Return all records of a partition up to its current end."""
-    consumer = new_consumer(servers.bootstrap, "looks-once")
+    consumer = new_consumer({"bootstrap.servers": servers.bootstrap}, "looks-once")
     try:
         place = TopicPartition(TOPIC, partition, 0)
         consumer.assign([place])
@@ -281,10 +286,10 @@ def read_all(servers: Servers, partition: int) -> list[Message]:
         consumer.close()
 
 
-def new_consumer(bootstrap: str, group: str) -> Consumer:
+def new_consumer(settings: Mapping[str, str], group: str) -> Consumer:
     return Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **settings,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,

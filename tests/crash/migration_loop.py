@@ -28,12 +28,17 @@ class MigrationLoop(RollingLoop):
     """Each fault replaces the next node."""
 
     def __init__(
-        self, directory: Path, seed: int, java: Sequence[str], features_tool: Sequence[str]
+        self,
+        directory: Path,
+        seed: int,
+        java: Sequence[str],
+        features_tool: Sequence[str],
+        cluster: Cluster | None = None,
     ) -> None:
         """`features_tool` is the command of `kafka-features.sh`."""
         kinds = {APACHE: DefaultApacheMember, ODRADEK: OdradekMember}
-        cluster = Cluster(directory, dict.fromkeys(NODE_IDS, Member(APACHE)), kinds=kinds)
-        super().__init__(directory, seed, java, cluster)
+        members = dict.fromkeys(NODE_IDS, Member(APACHE))
+        super().__init__(directory, seed, java, cluster or Cluster(directory, members, kinds=kinds))
         self._features_tool = features_tool
         self._waiting = [*NODE_IDS, *NODE_IDS]
         self.count = len(self._waiting)

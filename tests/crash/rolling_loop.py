@@ -21,6 +21,8 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.crash.fault_loop import PARTITIONS, PATIENCE_SECONDS, TOPIC, FaultLoop
 
+from odradek.config.properties import format_properties
+
 NODE_IDS = (1, 2, 3)
 STEADY = "steady"
 JAVA_TOPICS = (STEADY, f"{STEADY}-transactions")
@@ -30,13 +32,14 @@ TOPICS = (TOPIC, *JAVA_TOPICS, "__consumer_offsets", "__transaction_state")
 class SteadyJob:
     """The process of the Java clients."""
 
-    def __init__(self, command: Sequence[str], bootstrap: str, log: Path) -> None:
+    def __init__(self, command: Sequence[str], settings: Path, log: Path) -> None:
+        """`settings` is a .properties file with the settings that all clients have."""
         self.errors: list[str] = []
         self.acknowledged = self.committed = 0
         self.is_complete = False
         with log.open("wb") as stderr:
             self._process = subprocess.Popen(
-                [*command, bootstrap, STEADY],
+                [*command, str(settings), STEADY],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -103,6 +106,11 @@ class RollingLoop(FaultLoop):
         self._waiting = list(NODE_IDS)
         self.job: SteadyJob | None = None
 
+    @property
+    def java_clients(self) -> dict[str, str]:
+        """As `clients`, for Java."""
+        return self.clients
+
     def _create_topic(self) -> None:
         super()._create_topic()
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
@@ -112,7 +120,9 @@ class RollingLoop(FaultLoop):
         ]
         for each in admin.create_topics(topics).values():
             each.result(30)
-        self.job = SteadyJob(self._java_command, self.cluster.bootstrap, self._log)
+        settings = self._log.with_suffix(".properties")
+        settings.write_bytes(format_properties(self.java_clients))
+        self.job = SteadyJob(self._java_command, settings, self._log)
         self.job.wait_for_progress()
 
     def _is_allowed(self, error: KafkaError) -> bool:

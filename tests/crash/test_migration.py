@@ -10,6 +10,7 @@ from compat.lab.cluster import APACHE, ODRADEK
 from compat.lab.maven import kafka_jars
 from compat.lab.toolchain import Missing
 from tests.crash.migration_loop import MigrationLoop
+from tests.crash.secured_migration_loop import SecuredMigrationLoop
 from tests.support.run_seed import run_seed
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.long]
@@ -18,13 +19,16 @@ SMALL = ["-Xmx128m", "-XX:TieredStopAtLevel=1"]
 
 
 @pytest.mark.timeout(600)
-def test_each_node_is_replaced_in_place(tmp_path: Path, figures: list[str]) -> None:
+@pytest.mark.parametrize("kind", [MigrationLoop, SecuredMigrationLoop])
+def test_each_node_is_replaced_in_place(
+    tmp_path: Path, figures: list[str], kind: type[MigrationLoop]
+) -> None:
     try:
         jars = kafka_jars()
         classes = java.compiled(jars, JOBS)
         job = java.command("SteadyJob", jars, classes, options=["-Xmx128m"])
         tool = java.command("org.apache.kafka.tools.FeatureCommand", jars, options=SMALL)
-        loop = MigrationLoop(tmp_path, run_seed(), job, tool)
+        loop = kind(tmp_path, run_seed(), job, tool)
     except Missing as reason:
         pytest.skip(str(reason))
     report = loop.run(loop.count)

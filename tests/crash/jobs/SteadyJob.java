@@ -1,7 +1,11 @@
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -15,24 +19,28 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * An idempotent producer, a transactional producer, and a consumer of each group protocol, until the
- * input ends. Each error that a client reports is one line "error ...". At the end every number must
- * have been acknowledged, and seen by each consumer once and in order. The last line is "end N".
+ * input ends. The arguments are a file with settings of all clients, and a topic. Each error that a
+ * client reports is one line "error ...". At the end every number must have been acknowledged, and
+ * seen by each consumer once and in order. The last line is "end N".
  */
 final class SteadyJob {
     private static final int PARTITIONS = 3;
+    private static final Properties common = new Properties();
     private static final AtomicBoolean isProducing = new AtomicBoolean(true);
     private static final AtomicBoolean isConsuming = new AtomicBoolean(true);
     private static final AtomicLong acknowledged = new AtomicLong();
     private static final Map<String, AtomicLong> seen = Map.of("classic", new AtomicLong(), "consumer", new AtomicLong());
 
     public static void main(String[] words) throws Exception {
-        String bootstrap = words[0];
+        try (InputStream file = Files.newInputStream(Path.of(words[0]))) {
+            common.load(file);
+        }
         String topic = words[1];
         List<Thread> producers = List.of(
-            begin(() -> produce(bootstrap, topic, Map.of())),
-            begin(() -> transact(bootstrap, topic + "-transactions")));
+            begin(() -> produce(topic, Map.of())),
+            begin(() -> transact(topic + "-transactions")));
         List<Thread> consumers = List.of(
-            begin(() -> consume(bootstrap, topic, "classic")), begin(() -> consume(bootstrap, topic, "consumer")));
+            begin(() -> consume(topic, "classic")), begin(() -> consume(topic, "consumer")));
         while (System.in.read() >= 0) {
             continue;
         }
@@ -51,6 +59,12 @@ final class SteadyJob {
         }
         say("end " + acknowledged.get());
         Runtime.getRuntime().halt(0);
+    }
+
+    private static Map<String, Object> withCommon(Map<String, Object> settings) {
+        Map<String, Object> all = new HashMap<>(settings);
+        common.forEach((name, value) -> all.put((String) name, value));
+        return all;
     }
 
     private interface Work {
@@ -74,15 +88,14 @@ final class SteadyJob {
         System.out.flush();
     }
 
-    private static KafkaProducer<String, Long> producer(String bootstrap, Map<String, Object> more) {
-        Map<String, Object> settings = new HashMap<>(more);
-        settings.put("bootstrap.servers", bootstrap);
+    private static KafkaProducer<String, Long> producer(Map<String, Object> more) {
+        Map<String, Object> settings = withCommon(more);
         settings.put("linger.ms", "2");
         return new KafkaProducer<>(settings, new StringSerializer(), new LongSerializer());
     }
 
-    private static void produce(String bootstrap, String topic, Map<String, Object> more) throws Exception {
-        try (KafkaProducer<String, Long> producer = producer(bootstrap, more)) {
+    private static void produce(String topic, Map<String, Object> more) throws Exception {
+        try (KafkaProducer<String, Long> producer = producer(more)) {
             for (long number = 0; isProducing.get(); number++) {
                 for (int partition = 0; partition < PARTITIONS; partition++) {
                     producer.send(new ProducerRecord<>(topic, partition, null, number), (metadata, error) -> {
@@ -98,8 +111,8 @@ final class SteadyJob {
         }
     }
 
-    private static void transact(String bootstrap, String topic) throws Exception {
-        try (KafkaProducer<String, Long> producer = producer(bootstrap, Map.of("transactional.id", "steady"))) {
+    private static void transact(String topic) throws Exception {
+        try (KafkaProducer<String, Long> producer = producer(Map.of("transactional.id", "steady"))) {
             producer.initTransactions();
             for (long number = 0; isProducing.get(); number++) {
                 producer.beginTransaction();
@@ -113,10 +126,10 @@ final class SteadyJob {
         }
     }
 
-    private static void consume(String bootstrap, String topic, String protocol) {
-        Map<String, Object> settings = Map.of(
-            "bootstrap.servers", bootstrap, "group.id", "steady-" + protocol, "group.protocol", protocol,
-            "auto.offset.reset", "earliest", "enable.auto.commit", "false");
+    private static void consume(String topic, String protocol) {
+        Map<String, Object> settings = withCommon(Map.of(
+            "group.id", "steady-" + protocol, "group.protocol", protocol,
+            "auto.offset.reset", "earliest", "enable.auto.commit", "false"));
         Map<Integer, Long> next = new HashMap<>();
         long since = 0;
         try (KafkaConsumer<Long, Long> consumer = new KafkaConsumer<>(settings, new LongDeserializer(), new LongDeserializer())) {
