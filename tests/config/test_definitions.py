@@ -110,7 +110,7 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         *("sasl.mechanism.controller.protocol", "sasl.mechanism.inter.broker.protocol"),
         "ssl.endpoint.identification.algorithm",
         *("ssl.client.auth", "ssl.enabled.protocols", "ssl.principal.mapping.rules"),
-        *("ssl.allow.dn.changes", "ssl.allow.san.changes"),
+        *("ssl.allow.dn.changes", "ssl.allow.san.changes", "ssl.cipher.suites"),
         *("ssl.keystore.type", "ssl.keystore.location", "ssl.key.password"),
         *("ssl.truststore.type", "ssl.truststore.location"),
         *("ssl.keystore.password", "ssl.truststore.password"),

@@ -69,16 +69,17 @@ def broker(pki):
     settings = {
         "listeners": ",".join(
             f"{name}://127.0.0.1:0"
-            for name in ("PLAINTEXT", "SSL", "MUTUAL", "ASK", "BOTH", "AWAY", "KEPT")
+            for name in ("PLAINTEXT", "SSL", "MUTUAL", "ASK", "BOTH", "AWAY", "KEPT", "OLD")
         ),
         "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,SSL:SSL,MUTUAL:SSL,ASK:SSL,BOTH:SASL_SSL,AWAY:SSL,KEPT:SSL"
+            "PLAINTEXT:PLAINTEXT,SSL:SSL,MUTUAL:SSL,ASK:SSL,BOTH:SASL_SSL,AWAY:SSL,KEPT:SSL,OLD:SSL"
         ),
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": pki.server,
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": pki.ca,
         "listener.name.ssl.ssl.allow.dn.changes": "true",
+        "listener.name.old.ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
         "listener.name.away.ssl.keystore.location": pki.elsewhere,
         "listener.name.kept.ssl.keystore.location": pki.elsewhere,
         "listener.name.mutual.ssl.client.auth": "required",

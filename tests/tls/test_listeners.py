@@ -50,6 +50,19 @@ def test_records_that_do_not_fit_into_one_piece_of_tls(ports, pki, version):
             assert client.receive()
 
 
+def test_a_listener_offers_only_the_cipher_suites_that_are_set(ports, pki):
+    with TlsClient(ports["OLD"], pki) as client:
+        assert client.metadata().brokers
+        assert client.socket.cipher()[:2] == ("ECDHE-ECDSA-AES128-SHA256", "TLSv1.2")
+    context = ssl.create_default_context(cafile=pki.ca)
+    context.set_ciphers("ECDHE-ECDSA-AES256-GCM-SHA384")
+    with (
+        socket.create_connection(("127.0.0.1", ports["OLD"])) as plain,
+        pytest.raises(ssl.SSLError, match="handshake failure"),
+    ):
+        context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
 def test_a_client_that_speaks_no_tls(ports, broker, caplog):
     caplog.set_level(logging.INFO, "odradek.request")
     with WireClient(ports["SSL"]) as client:

@@ -32,6 +32,7 @@ def server_tls(settings: TlsSettings) -> ServerTls:
         trust_type=PEM if trust is None else trust.type,
         client_auth=ClientAuth(settings.client_auth),
         versions=settings.versions,
+        ciphers=settings.ciphers,
         allows_other_subject=settings.allows_other_subject,
         allows_fewer_names=settings.allows_fewer_names,
     )

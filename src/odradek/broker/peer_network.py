@@ -149,6 +149,7 @@ def client_tls(settings: PeerSettings) -> ClientTls | None:
         key_type=PEM if key is None else key.type,
         verifies_host=tls.verifies_host,
         versions=tls.versions,
+        ciphers=tls.ciphers,
     )
 
 

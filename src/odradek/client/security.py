@@ -8,11 +8,13 @@ PKCS#12 files. If the type of a store is not set, its contents tell it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from odradek.config import cipher_suites
 from odradek.config.checks import ConfigurationError, Value
 from odradek.config.jaas import (
     OAUTH_LOGIN_MODULE,
@@ -58,6 +60,7 @@ SECURITY_SETTINGS = (
     "ssl.ca.location",
     "ssl.ca.pem",
     "ssl.certificate.location",
+    cipher_suites.SETTING,
     "ssl.enabled.protocols",
     "ssl.endpoint.identification.algorithm",
     "ssl.key.location",
@@ -99,7 +102,6 @@ _REPLACED = {
 """Other settings with the same purpose, of which `parse_security` uses only one."""
 
 REFUSED_SETTINGS = {
-    "ssl.cipher.suites": "cipher suites cannot be chosen",
     "sasl.client.callback.handler.class": "classes in Java are not loaded",
     "sasl.login.class": "classes in Java are not loaded",
     **dict.fromkeys(ASSERTIONS, "the client needs a secret, not an assertion"),
@@ -225,6 +227,7 @@ def _tls(settings: Mapping[str, str]) -> ClientTls:
     versions = tuple(each.strip() for each in text.split(",") if each.strip()) or VERSIONS
     if not set(versions) <= set(VERSIONS):
         raise ValueError(f"ssl.enabled.protocols may have {' and '.join(VERSIONS)}")
+    choice = _choice(settings.get(cipher_suites.SETTING, ""), versions)
     certificate, key = (
         _file(settings, name) for name in ("ssl.certificate.location", "ssl.key.location")
     )
@@ -250,8 +253,20 @@ def _tls(settings: Mapping[str, str]) -> ClientTls:
         key_password=settings.get("ssl.key.password", "") if key is not None else word,
         verifies_server=verifies == "true",
         verifies_host=algorithm == "https",
-        versions=versions,
+        versions=choice.versions,
+        ciphers=choice.ciphers,
     )
+
+
+def _choice(text: str, versions: tuple[str, ...]) -> cipher_suites.Choice:
+    """Return the cipher suites. Their names are those of Java, or for TLS 1.2, as in librdkafka, of OpenSSL."""
+    names = [each for each in re.split(r"[,:\s]+", text) if each]
+    if names and not any("_" in each for each in names):
+        return cipher_suites.Choice(versions, ":".join(names))
+    try:
+        return cipher_suites.choose(names, versions)
+    except ValueError as error:
+        raise ValueError(f"{cipher_suites.SETTING}: {error}") from error
 
 
 def _key_text(settings: Mapping[str, str]) -> str:

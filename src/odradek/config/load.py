@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from odradek.config import broker_config, jaas_file, providers, sasl, tls
+from odradek.config import broker_config, cipher_suites, jaas_file, providers, sasl, tls
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.consistency import problems
@@ -177,11 +177,13 @@ def _review(given: Mapping[str, str]) -> tuple[list[str], list[str]]:
                 "its provider"
             )
         if not is_default:
-            _review_status(name, setting, wrong, warnings)
+            _review_status(name, text, setting, wrong, warnings)
     return wrong, warnings
 
 
-def _review_status(name: str, setting: Setting, wrong: list[str], warnings: list[str]) -> None:
+def _review_status(
+    name: str, text: str, setting: Setting, wrong: list[str], warnings: list[str]
+) -> None:
     if (
         name != setting.name
         and setting.status is Status.HONOURED
@@ -202,10 +204,21 @@ def _review_status(name: str, setting: Setting, wrong: list[str], warnings: list
         warnings.append(
             f"{name} has no effect: name it listener.name.<listener>.<mechanism>.{name}"
         )
+    elif setting.name == cipher_suites.SETTING:
+        warnings += (f"{name}: {each}" for each in _problems_of_suites(setting, text))
     elif setting.status is Status.UNSUPPORTED:
         warnings.append(f"{name} has no effect: {setting.reason}")
     elif setting.status is Status.REFUSED:
         wrong.append(f"{name} is not supported: {setting.reason}")
+
+
+def _problems_of_suites(setting: Setting, text: str) -> tuple[str, ...]:
+    names = setting.parse(text)
+    assert isinstance(names, tuple)
+    try:
+        return cipher_suites.choose(names, tls.VERSIONS).problems
+    except ValueError:
+        return ()  # the listeners that use it report it
 
 
 def _unknown(name: str) -> str:

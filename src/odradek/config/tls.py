@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from odradek.config import cipher_suites
 from odradek.config.checks import ConfigurationError, Secret, Value
 from odradek.config.layers import BrokerLayers
 from odradek.config.principal_mapping import PrincipalMapping
@@ -29,6 +30,7 @@ PER_LISTENER = frozenset(
     (
         "ssl.allow.dn.changes",
         "ssl.allow.san.changes",
+        cipher_suites.SETTING,
         CLIENT_AUTH,
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
@@ -70,6 +72,8 @@ class TlsSettings(NamedTuple):
     """ssl.client.auth"""
     versions: tuple[str, ...]
     """ssl.enabled.protocols"""
+    ciphers: str
+    """ssl.cipher.suites for TLS 1.2, with OpenSSL's names"""
     principals: PrincipalMapping
     """ssl.principal.mapping.rules"""
     allows_other_subject: bool
@@ -89,6 +93,8 @@ class PeerTlsSettings(NamedTuple):
     """ssl.endpoint.identification.algorithm"""
     versions: tuple[str, ...]
     """ssl.enabled.protocols"""
+    ciphers: str = ""
+    """ssl.cipher.suites for TLS 1.2, with OpenSSL's names"""
 
 
 def tls_settings(layers: BrokerLayers, listener: str, protocol: str) -> TlsSettings:
@@ -105,7 +111,7 @@ def tls_settings(layers: BrokerLayers, listener: str, protocol: str) -> TlsSetti
             f"listener {listener} needs a key: set {prefix}ssl.keystore.location to a PEM or "
             f"PKCS#12 file, and {prefix}ssl.keystore.type to PEM or PKCS12"
         )
-    versions = _versions(find, listener)
+    choice = _choice(find, listener)
     client_auth = "none"
     if protocol == "SSL" or f"{prefix}{CLIENT_AUTH}" in layers.effective:
         client_auth = str(find(CLIENT_AUTH))
@@ -118,7 +124,8 @@ def tls_settings(layers: BrokerLayers, listener: str, protocol: str) -> TlsSetti
         key,
         trust,
         client_auth,
-        versions,
+        choice.versions,
+        choice.ciphers,
         PrincipalMapping(str(find("ssl.principal.mapping.rules"))),
         bool(find("ssl.allow.dn.changes")),
         bool(find("ssl.allow.san.changes")),
@@ -136,11 +143,13 @@ def peer_tls_settings(layers: BrokerLayers, listener: str) -> PeerTlsSettings:
     algorithm = find(name) or ""
     if algorithm not in ("", "https"):
         raise ConfigurationError(f"listener {listener}: {name} must be https or empty")
+    choice = _choice(find, listener)
     return PeerTlsSettings(
         _key_store(find, listener),
         _trust_store(find, listener),
         bool(algorithm),
-        _versions(find, listener),
+        choice.versions,
+        choice.ciphers,
     )
 
 
@@ -207,14 +216,20 @@ def _store(
     return Store(str(file or ""), store_type, _secret(find, of_pem) if of_pem else Secret(""), text)
 
 
-def _versions(find: Find, listener: str) -> tuple[str, ...]:
-    versions = find("ssl.enabled.protocols")
+def _choice(find: Find, listener: str) -> cipher_suites.Choice:
+    versions, suites = find("ssl.enabled.protocols"), find(cipher_suites.SETTING)
     assert isinstance(versions, tuple)
+    assert isinstance(suites, tuple)
     if not versions or not set(versions) <= set(VERSIONS):
         raise ConfigurationError(
             f"listener {listener}: ssl.enabled.protocols may have {' and '.join(VERSIONS)}"
         )
-    return versions
+    try:
+        return cipher_suites.choose(suites, versions)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"listener {listener}: {cipher_suites.SETTING}: {error}"
+        ) from error
 
 
 def _secret(find: Find, name: str) -> Secret:

@@ -25,7 +25,7 @@ def make_context(tls: ServerTls) -> ssl.SSLContext:
         TlsError: a file cannot be read or is malformed, or a version is not supported.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _use_versions(context, tls.versions)
+    _use_versions(context, tls.versions, tls.ciphers)
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.verify_flags |= _EACH_IS_TRUSTED
     if tls.key_text:
@@ -47,7 +47,7 @@ def make_client_context(tls: ClientTls) -> ssl.SSLContext:
         TlsError: a file cannot be read or is malformed, or a version is not supported.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _use_versions(context, tls.versions)
+    _use_versions(context, tls.versions, tls.ciphers)
     context.check_hostname = tls.verifies_server and tls.verifies_host
     context.verify_mode = ssl.CERT_REQUIRED if tls.verifies_server else ssl.CERT_NONE
     context.verify_flags |= _EACH_IS_TRUSTED
@@ -64,12 +64,17 @@ def make_client_context(tls: ClientTls) -> ssl.SSLContext:
     return context
 
 
-def _use_versions(context: ssl.SSLContext, names: Sequence[str]) -> None:
+def _use_versions(context: ssl.SSLContext, names: Sequence[str], ciphers: str) -> None:
     try:
         versions = sorted(_VERSIONS[each] for each in names)
     except KeyError as error:
         raise TlsError(f"{error.args[0]} is not one of {', '.join(_VERSIONS)}") from None
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
+    if ciphers:
+        try:
+            context.set_ciphers(ciphers)
+        except ssl.SSLError as error:
+            raise TlsError(f"OpenSSL has none of the cipher suites {ciphers}") from error
 
 
 def _use_key(

@@ -62,6 +62,8 @@ class ServerTls:
     """A file with the certificates of the issuers of clients' certificates."""
     client_auth: ClientAuth = ClientAuth.NONE
     versions: tuple[str, ...] = VERSIONS
+    ciphers: str = ""
+    """The cipher suites of TLS 1.2 with OpenSSL's names; empty for OpenSSL's default."""
     key_type: str = PEM
     key_text: str = field(default="", repr=False)
     """The key and the certificates in PEM form."""
@@ -102,6 +104,8 @@ class ClientTls:
     verifies_host: bool = True
     """Whether the certificate must contain the host name or address that the client connects to."""
     versions: tuple[str, ...] = VERSIONS
+    ciphers: str = ""
+    """The cipher suites of TLS 1.2 with OpenSSL's names; empty for OpenSSL's default."""
     key_type: str = PEM
     trust_type: str = PEM
     trust_password: str = field(default="", repr=False)

@@ -40,16 +40,16 @@ ssl.allow.san.changes  boolean  = false  low
     Whether a new certificate may lack alternative names of the present one.
 ssl.principal.mapping.rules  string  = DEFAULT  low
     Rules that map the name of a client's certificate to a principal.
+ssl.cipher.suites  list  = ""  distinct  medium  per-broker
+    Cipher suites that may be used, with their names in Java. Empty: those of OpenSSL. Among the suites of TLS 1.3 it is not possible to choose: if one of them is named, all are offered.
 ssl.endpoint.identification.algorithm  string  = https  low  per-broker
     Whether the certificate of another node must contain the host that this node connects to: `https`, or empty for no check.
 
-[unsupported: keys and certificates are PEM or PKCS#12 files, and OpenSSL chooses algorithms and cipher suites]
+[unsupported: keys and certificates are PEM or PKCS#12 files, and OpenSSL chooses algorithms]
 ssl.protocol  string  = TLSv1.3  medium  per-broker
     TLS version for the context.
 ssl.provider  string  medium  per-broker
     Java provider of TLS.
-ssl.cipher.suites  list  = ""  distinct  medium  per-broker
-    Cipher suites that may be used.
 ssl.keymanager.algorithm  string  = SunX509  medium  per-broker
     Java algorithm of the key manager.
 ssl.trustmanager.algorithm  string  = PKIX  medium  per-broker
