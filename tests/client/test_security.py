@@ -163,10 +163,12 @@ def test_environment_variables():
 
 
 def test_a_store_that_is_no_file_or_in_the_format_jks(tmp_path):
-    jks = tmp_path / "trust.jks"
+    jks = tmp_path / "key.jks"
     jks.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
     settings = {"security.protocol": "SSL", "ssl.truststore.password": "x"}
-    with pytest.raises(ValueError, match=r"trust\.jks is a JKS file\. Convert it: keytool"):
-        parse_security({**settings, "ssl.truststore.location": str(jks)})
+    keys = {"ssl.keystore.password": "store", "ssl.key.password": "key"}
+    tls = parse_security({**settings, "ssl.keystore.location": str(jks), **keys}).tls
+    assert tls is not None
+    assert (tls.key_type, tls.key_password, tls.inner_key_password) == ("JKS", "store", "key")
     with pytest.raises(ValueError, match=r"ssl\.truststore\.location: .* is a directory"):
         parse_security({**settings, "ssl.truststore.location": str(tmp_path)})

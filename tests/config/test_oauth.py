@@ -107,7 +107,10 @@ def test_tokens_without_signatures_only_if_this_is_asked_for():
             | {f"{OUT}server.callback.handler.class": UNSECURED},
             "must be a number",
         ),
-        ({f"{OUT}jaas.config": f"{MODULE} required ssl.truststore.type=JKS;"}, "PEM or PKCS12"),
+        (
+            {f"{OUT}jaas.config": f"{MODULE} required ssl.truststore.type=BKS;"},
+            "PEM, PKCS12 or JKS",
+        ),
     ],
 )
 def test_settings_that_cannot_be_used(changes, problem):

@@ -48,7 +48,8 @@ def test_pkcs12() -> None:
     config, warnings = load({}, {**SETTINGS, **changes})
     assert warnings == ()
     settings = config.tls_by_listener["IN"]
-    assert settings.key == Store("/key.pem", "PKCS12", Secret("tuna"))
+    inner = Secret("not used")
+    assert settings.key == Store("/key.pem", "PKCS12", Secret("tuna"), key_password=inner)
     assert settings.trust == Store("/trust.p12", "PKCS12", Secret("salmon"))
     assert "tuna" not in repr(config)
 
@@ -98,7 +99,7 @@ def test_the_default_type() -> None:
     ("changes", "problem"),
     [
         ({"ssl.keystore.location": ""}, "listener IN needs a key: set listener.name.in.ssl"),
-        ({"ssl.keystore.type": "BKS"}, "ssl.keystore.type is BKS, but only PEM and PKCS12"),
+        ({"ssl.keystore.type": "BKS"}, "ssl.keystore.type is BKS, but only PEM, PKCS12 and"),
         ({"ssl.keystore.password": "x"}, "its key is ssl.key.password"),
         ({"listener.name.out.ssl.truststore.password": "x"}, "has no ssl.truststore.password"),
         ({"listener.name.out.ssl.truststore.type": "BKS"}, "ssl.truststore.type is BKS"),

@@ -24,6 +24,7 @@ def server_tls(settings: TlsSettings) -> ServerTls:
     return ServerTls(
         key_file=settings.key.file,
         key_password=settings.key.password.value,
+        inner_key_password=settings.key.key_password.value,
         key_type=settings.key.type,
         key_text=settings.key.text.value,
         trust_file=None if trust is None else trust.file or None,

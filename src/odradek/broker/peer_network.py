@@ -146,6 +146,7 @@ def client_tls(settings: PeerSettings) -> ClientTls | None:
         key_file=None if key is None else key.file or None,
         key_text="" if key is None else key.text.value,
         key_password="" if key is None else key.password.value,
+        inner_key_password="" if key is None else key.key_password.value,
         key_type=PEM if key is None else key.type,
         verifies_host=tls.verifies_host,
         versions=tls.versions,

@@ -1,8 +1,8 @@
 """The security settings of a client: TLS and SASL, with the names of Kafka's clients.
 
 Java's names and librdkafka's names are both accepted (`ssl.truststore.location` and
-`ssl.ca.location`, `sasl.jaas.config` and `sasl.username`). Keys and certificates are in PEM files or
-PKCS#12 files. If the type of a store is not set, its contents tell it.
+`ssl.ca.location`, `sasl.jaas.config` and `sasl.username`). Keys and certificates are in PEM,
+PKCS#12 or JKS files. If the type of a store is not set, its contents tell it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from odradek.config.properties import parse_properties
 from odradek.config.providers import resolve
 from odradek.core.sasl.client import MECHANISMS, Credential
 from odradek.core.sasl.plain import PLAIN
-from odradek.env.tls_files import JKS, PEM, PKCS12, STORE_TYPES, VERSIONS, ClientTls, type_of_file
+from odradek.env.tls_files import JKS, PEM, STORE_TYPES, VERSIONS, ClientTls, type_of_file
 
 DEFAULT_SERVICE = "kafka"
 """The name of the brokers' service in Kerberos, as in librdkafka."""
@@ -236,8 +236,9 @@ def _tls(settings: Mapping[str, str]) -> ClientTls:
     trust = _store(settings, "truststore", "ssl.ca.location")
     store = _store(settings, "keystore")
     word = settings.get("ssl.key.password", "")
-    if store is not None and store.type == PKCS12:
-        word = store.password
+    inner_word = ""
+    if store is not None and store.type != PEM:
+        word, inner_word = store.password, word
     key_text = _key_text(settings)
     if key_text and (key is not None or store is not None):
         raise ValueError("set either ssl.keystore.key or a file with a key, not both")
@@ -251,6 +252,7 @@ def _tls(settings: Mapping[str, str]) -> ClientTls:
         key_type=PEM if key is not None or store is None else store.type,
         certificate_file=certificate,
         key_password=settings.get("ssl.key.password", "") if key is not None else word,
+        inner_key_password=inner_word,
         verifies_server=verifies == "true",
         verifies_host=algorithm == "https",
         versions=choice.versions,
@@ -292,26 +294,14 @@ def _store(settings: Mapping[str, str], kind: str, *other_names: str) -> _Store 
         return None
     name, password = f"ssl.{kind}.type", settings.get(f"ssl.{kind}.password", "")
     store_type = settings.get(name, "").upper()
-    if store_type in ("", JKS):  # as in Java, the file may be a PKCS#12 file
-        store_type = _type_of(file, f"ssl.{kind}.location")
+    if store_type in ("", JKS):  # the default of Java, also of clients with PEM files
+        store_type = type_of_file(file)
     if store_type not in STORE_TYPES:
         raise ValueError(f"{name} is {store_type}; it must be one of {_list(STORE_TYPES)}")
     if password and store_type == PEM:
         hint = "; the password of its key is ssl.key.password" if kind == "keystore" else ""
         raise ValueError(f"ssl.{kind}.password: a PEM file has no such password{hint}")
     return _Store(file, store_type, password)
-
-
-def _type_of(file: str, setting: str) -> str:
-    """Return the type of a store.
-
-    Raises:
-        ValueError: it is a file in Java's own format JKS.
-    """
-    try:
-        return type_of_file(file)
-    except ValueError as error:
-        raise ValueError(f"{setting}: {error}") from error
 
 
 def _file(settings: Mapping[str, str], *names: str) -> str | None:

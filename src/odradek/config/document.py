@@ -22,7 +22,7 @@ INTRODUCTION = """\
 
 A node reads a `server.properties` file (`odradek serve --config FILE`). `--override name=value` sets a
 single setting. Both are optional. A `server.properties` of Apache Kafka works without changes if its keys and
-certificates are PEM or PKCS#12 files, its SASL mechanisms are supported ([gaps](gaps.md#security-and-quotas)), and
+certificates are PEM, PKCS#12 or JKS files, its SASL mechanisms are supported ([gaps](gaps.md#security-and-quotas)), and
 it sets none of the refused settings below. Odradek has a definition of every setting of Apache Kafka 4.3.
 
 Each setting has one of these statuses:

@@ -211,8 +211,8 @@ def trust_of(options: Mapping[str, str]) -> Trust:
         ConfigurationError: the type of the store is not supported.
     """
     kind = options.get("ssl.truststore.type", "PEM").upper()
-    if kind not in ("PEM", "PKCS12"):
-        raise ConfigurationError(f"ssl.truststore.type is {kind}; it must be PEM or PKCS12")
+    if kind not in ("PEM", "PKCS12", "JKS"):
+        raise ConfigurationError(f"ssl.truststore.type is {kind}; it must be PEM, PKCS12 or JKS")
     return Trust(
         options.get("ssl.truststore.location", ""),
         kind,

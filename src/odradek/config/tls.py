@@ -1,7 +1,7 @@
 """The TLS settings of one listener.
 
 As in Kafka, a setting may have the prefix `listener.name.<listener>.` in lower case. Keys and
-certificates are in PEM files (KIP-651) or PKCS#12 files: `ssl.keystore.location` is a file with the
+certificates are in PEM files (KIP-651), PKCS#12 or JKS files: `ssl.keystore.location` is a file with the
 private key, its certificate and the certificates of its issuers, `ssl.truststore.location` a file
 with the trusted certificates. Or they are PEM text in `ssl.keystore.key`,
 `ssl.keystore.certificate.chain` and `ssl.truststore.certificates`. The settings that fit together are
@@ -56,11 +56,13 @@ class Store(NamedTuple):
     file: str
     """ssl.keystore.location or ssl.truststore.location; empty if `text` is set"""
     type: str
-    """PEM, PKCS12 or JKS. JKS is the default; the file then is a PKCS#12 file"""
+    """PEM, PKCS12 or JKS. JKS is the default; as in Java, JKS and PKCS12 both open both formats"""
     password: Secret
     """ssl.key.password, or for PKCS12 and JKS ssl.keystore.password or ssl.truststore.password"""
     text: Secret = Secret("")
     """ssl.keystore.key and ssl.keystore.certificate.chain, or ssl.truststore.certificates"""
+    key_password: Secret = Secret("")
+    """ssl.key.password, for PKCS12 and JKS"""
 
 
 class TlsSettings(NamedTuple):
@@ -164,10 +166,7 @@ def _find(layers: BrokerLayers, prefix: str, name: str) -> Value:
 
 
 def _key_store(find: Find, listener: str) -> Store | None:
-    """Return the key store of a listener; None if it has none.
-
-    A key in a PKCS#12 file has the same password as the file.
-    """
+    """Return the key store of a listener; None if it has none."""
     key, chain = _secret(find, "ssl.keystore.key"), _secret(find, "ssl.keystore.certificate.chain")
     if bool(key) != bool(chain):
         there, missing = ("key", "certificate.chain") if key else ("certificate.chain", "key")
@@ -204,11 +203,12 @@ def _store(
             f"but {why}"
         )
     if store_type in (PKCS12, JKS):
-        return Store(str(file), store_type, password)
+        inner = _secret(find, of_pem) if of_pem else Secret("")
+        return Store(str(file), store_type, password, key_password=inner)
     if store_type != PEM:
         raise ConfigurationError(
-            f"listener {listener}: ssl.{kind}.type is {store_type}, but only PEM and PKCS12 are "
-            "supported. Set it to the type of the file"
+            f"listener {listener}: ssl.{kind}.type is {store_type}, but only PEM, PKCS12 and "
+            "JKS are supported. Set it to the type of the file"
         )
     if password:
         hint = f"; the password of its key is {of_pem}" if of_pem else ""

@@ -14,7 +14,7 @@ import logging
 from pathlib import Path
 from typing import NamedTuple
 
-from odradek.env import pem, pkcs12
+from odradek.env import key_store, pem
 from odradek.env.tls_files import ServerTls, TlsError
 
 log = logging.getLogger("odradek.tls")
@@ -38,8 +38,8 @@ def certificate_names(tls: ServerTls) -> CertificateNames | None:
     try:
         if tls.key_text:
             text = pem.with_lines(tls.key_text).encode()
-        elif pkcs12.is_pkcs12(tls.key_file, tls.key_type):
-            text = pkcs12.chain(tls.key_file, tls.key_password).encode()
+        elif key_store.is_key_store(tls.key_file, tls.key_type):
+            text = key_store.chain(tls.key_file, tls.key_password).encode()
         else:
             text = Path(tls.key_file).read_bytes()
         certificate = x509.load_pem_x509_certificate(text)

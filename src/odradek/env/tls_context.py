@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Sequence
 
-from odradek.env import pem, pkcs12
+from odradek.env import key_store, pem
 from odradek.env.tls_files import ClientAuth, ClientTls, ServerTls, TlsError
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -31,7 +31,8 @@ def make_context(tls: ServerTls) -> ssl.SSLContext:
     if tls.key_text:
         _use_key_text(context, tls.key_text, tls.key_password)
     else:
-        _use_key(context, tls.key_file, None, tls.key_password, tls.key_type)
+        words = tls.key_password, tls.inner_key_password
+        _use_key(context, tls.key_file, None, words, tls.key_type)
     if tls.trust_file is not None:
         _trust(context, tls.trust_file, tls.trust_password, tls.trust_type)
     elif tls.trust_text:
@@ -58,7 +59,8 @@ def make_client_context(tls: ClientTls) -> ssl.SSLContext:
     else:
         context.load_default_certs()
     if tls.key_file is not None:
-        _use_key(context, tls.key_file, tls.certificate_file, tls.key_password, tls.key_type)
+        words = tls.key_password, tls.inner_key_password
+        _use_key(context, tls.key_file, tls.certificate_file, words, tls.key_type)
     elif tls.key_text:
         _use_key_text(context, tls.key_text, tls.key_password)
     return context
@@ -78,11 +80,17 @@ def _use_versions(context: ssl.SSLContext, names: Sequence[str], ciphers: str) -
 
 
 def _use_key(
-    context: ssl.SSLContext, key_file: str, certificates: str | None, word: str, store_type: str
+    context: ssl.SSLContext,
+    key_file: str,
+    certificates: str | None,
+    words: tuple[str, str],
+    store_type: str,
 ) -> None:
+    """`words` are the password of the file, and that of the key in it if it differs."""
+    word, inner_word = words
     try:
-        if pkcs12.is_pkcs12(key_file, store_type):
-            with pkcs12.key_file(key_file, word) as (made, made_word):
+        if key_store.is_key_store(key_file, store_type):
+            with key_store.key_file(key_file, word, inner_word) as (made, made_word):
                 context.load_cert_chain(made, password=made_word)
         else:
             # Without a password, OpenSSL would ask on the terminal.
@@ -111,8 +119,8 @@ def _trust_text(context: ssl.SSLContext, text: str) -> None:
 
 def _trust(context: ssl.SSLContext, file: str, word: str, store_type: str) -> None:
     try:
-        if pkcs12.is_pkcs12(file, store_type):
-            context.load_verify_locations(cadata=pkcs12.certificates(file, word))
+        if key_store.is_key_store(file, store_type):
+            context.load_verify_locations(cadata=key_store.certificates(file, word))
         else:
             context.load_verify_locations(file)
     except (OSError, ValueError) as error:

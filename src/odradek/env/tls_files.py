@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 VERSIONS = ("TLSv1.2", "TLSv1.3")
 PEM = "PEM"
 PKCS12 = "PKCS12"
-STORE_TYPES = (PEM, PKCS12)
-"""The types of key stores and trust stores, with the words of `ssl.keystore.type`."""
 JKS = "JKS"
-"""The default. As in Java, the file may be a PKCS#12 file. Java's own format is not supported."""
+"""The default. As in Java, the types JKS and PKCS12 both mean a file of one of these formats."""
+STORE_TYPES = (PEM, PKCS12, JKS)
+"""The types of key stores and trust stores, with the words of `ssl.keystore.type`."""
 _JKS_START = b"\xfe\xed\xfe\xed"
 _SEQUENCE = b"\x30"
 """A PKCS#12 file is a sequence of ASN.1."""
@@ -34,18 +33,15 @@ class TlsError(OSError):
 
 
 def type_of_file(file: str) -> str:
-    """Return the type of a store: PKCS12, or PEM for all other files.
+    """Return the type of a store: PKCS12, JKS, or PEM for all other files.
 
     Raises:
-        OSError, ValueError: the file cannot be read, or is in Java's own format JKS.
+        OSError: the file cannot be read.
     """
     with open(file, "rb") as stored:
         start = stored.read(len(_JKS_START))
     if start == _JKS_START:
-        raise ValueError(
-            f"{file} is a JKS file. Convert it: keytool -importkeystore -srckeystore {file} "
-            f"-destkeystore {Path(file).stem}.p12 -deststoretype PKCS12"
-        )
+        return JKS
     return PKCS12 if start.startswith(_SEQUENCE) else PEM
 
 
@@ -57,7 +53,7 @@ class ServerTls:
     """A file with the private key, its certificate, and the certificates of its issuers. Empty if
     `key_text` has them."""
     key_password: str = field(default="", repr=False)
-    """The password of the key; of the whole file, if it is a PKCS#12 file."""
+    """The password of the key; of the whole file, if it is a PKCS#12 or JKS file."""
     trust_file: str | None = None
     """A file with the certificates of the issuers of clients' certificates."""
     client_auth: ClientAuth = ClientAuth.NONE
@@ -71,11 +67,13 @@ class ServerTls:
     trust_text: str = ""
     """The certificates of the issuers in PEM form, if there is no `trust_file`."""
     trust_password: str = field(default="", repr=False)
-    """The password of a PKCS#12 file."""
+    """The password of a PKCS#12 or JKS file."""
     allows_other_subject: bool = False
     """Whether a new certificate may have another distinguished name than the present one."""
     allows_fewer_names: bool = False
     """Whether a new certificate may lack alternative names of the present one."""
+    inner_key_password: str = field(default="", repr=False)
+    """The password of the key in a JKS file, if it differs from that of the file."""
 
     @property
     def key_name(self) -> str:
@@ -98,7 +96,7 @@ class ClientTls:
     """The private key and the certificates in PEM form, if there is no `key_file`."""
     certificate_file: str | None = None
     key_password: str = field(default="", repr=False)
-    """The password of the key; of the whole file, if it is a PKCS#12 file."""
+    """The password of the key; of the whole file, if it is a PKCS#12 or JKS file."""
     verifies_server: bool = True
     """Whether the server must have a certificate that is trusted."""
     verifies_host: bool = True
@@ -109,4 +107,6 @@ class ClientTls:
     key_type: str = PEM
     trust_type: str = PEM
     trust_password: str = field(default="", repr=False)
-    """The password of a PKCS#12 file."""
+    """The password of a PKCS#12 or JKS file."""
+    inner_key_password: str = field(default="", repr=False)
+    """The password of the key in a JKS file, if it differs from that of the file."""

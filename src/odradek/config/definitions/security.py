@@ -13,7 +13,7 @@ security.inter.broker.protocol  string  = PLAINTEXT  {PLAINTEXT,SSL,SASL_PLAINTE
 ssl.enabled.protocols  list  = TLSv1.2,TLSv1.3  distinct  medium  per-broker
     TLS versions that may be used: TLSv1.2 and TLSv1.3.
 ssl.keystore.type  string  = JKS  medium  per-broker
-    Format of the key store: PEM or PKCS12. PKCS12 needs the package cryptography. As in Java, JKS also opens a PKCS#12 file; Java's own format JKS is not supported.
+    Format of the key store: PEM, PKCS12 or JKS. PKCS12 and JKS need the package cryptography. As in Java, both open both formats.
 ssl.keystore.location  string  medium  per-broker
     File with the private key, its certificate, and the certificates of its issuers.
 ssl.keystore.password  password  medium  per-broker
@@ -21,7 +21,7 @@ ssl.keystore.password  password  medium  per-broker
 ssl.key.password  password  medium  per-broker
     Password of the private key in a PEM file or in `ssl.keystore.key`.
 ssl.truststore.type  string  = JKS  medium  per-broker
-    Format of the trust store: PEM or PKCS12. PKCS12 needs the package cryptography. As in Java, JKS also opens a PKCS#12 file; Java's own format JKS is not supported.
+    Format of the trust store: PEM, PKCS12 or JKS. PKCS#12 files need the package cryptography. As in Java, PKCS12 and JKS both open both formats.
 ssl.truststore.location  string  medium  per-broker
     File with the certificates of the issuers of the certificates of clients and other nodes.
 ssl.truststore.password  password  medium  per-broker
@@ -45,7 +45,7 @@ ssl.cipher.suites  list  = ""  distinct  medium  per-broker
 ssl.endpoint.identification.algorithm  string  = https  low  per-broker
     Whether the certificate of another node must contain the host that this node connects to: `https`, or empty for no check.
 
-[unsupported: keys and certificates are PEM or PKCS#12 files, and OpenSSL chooses algorithms]
+[unsupported: keys and certificates are PEM, PKCS#12 or JKS files, and OpenSSL chooses algorithms]
 ssl.protocol  string  = TLSv1.3  medium  per-broker
     TLS version for the context.
 ssl.provider  string  medium  per-broker

@@ -1,7 +1,8 @@
-"""Reads PKCS#12 files with the package `cryptography`, because Python's `ssl` reads only PEM files.
+"""Reads key stores and trust stores, because Python's `ssl` reads only PEM files.
 
 A key store has a private key with its certificate, and the certificates of its issuers. A trust
-store has certificates. Java's `keytool` and the program `openssl` make such files.
+store has certificates. Java's `keytool` and the program `openssl` make such files. The package
+`cryptography` reads PKCS#12 files, and keys in JKS files (see `jks`).
 
 OpenSSL takes a private key only from a file. So `key_file` is a temporary PEM file with the key,
 which is encrypted with a random password.
@@ -11,13 +12,15 @@ from __future__ import annotations
 
 import os
 import secrets
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from odradek.env import pem
-from odradek.env.tls_files import JKS, PKCS12, type_of_file
+from odradek.env import jks, pem
+from odradek.env.tls_files import PEM, type_of_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
@@ -29,7 +32,7 @@ STORES_KEPT = 8
 
 
 class _Store(NamedTuple):
-    """The contents of a PKCS#12 file in PEM form."""
+    """The contents of a store in PEM form."""
 
     key: bytes
     """The encrypted private key; empty if there is none."""
@@ -41,27 +44,29 @@ class _Store(NamedTuple):
     """All certificates."""
 
 
-def is_pkcs12(file: str, store_type: str) -> bool:
-    """Return whether a store is a PKCS#12 file. As in Java, such a file may also have the type JKS.
+def is_key_store(file: str, store_type: str) -> bool:
+    """Return whether a file is PKCS#12 or JKS, not PEM. As in Java, both types open both formats.
 
     Raises:
-        OSError, ValueError: the type is JKS, and the file cannot be read or is not a PKCS#12 file.
+        OSError, ValueError: the file cannot be read, or is a PEM file with another type.
     """
-    if store_type != JKS:
-        return store_type == PKCS12
-    if type_of_file(file) != PKCS12:
-        raise ValueError("it is not a PKCS#12 file. If it is a PEM file, set the type to PEM")
+    if store_type == PEM:
+        return False
+    if type_of_file(file) == PEM:
+        raise ValueError("it is no PKCS#12 or JKS file. If it is a PEM file, set the type to PEM")
     return True
 
 
 @contextmanager
-def key_file(file: str, password: str) -> Iterator[tuple[str, str]]:
+def key_file(file: str, password: str, key_password: str = "") -> Iterator[tuple[str, str]]:
     """Yield the path of a temporary PEM file with the key and its certificates, and its password.
+
+    `key_password` is that of the key in a JKS file, if it differs from that of the file.
 
     Raises:
         OSError, ValueError: the file cannot be read, the password is wrong, or there is no key.
     """
-    store = _read(file, password)
+    store = _read(file, password, key_password)
     if not store.key:
         raise ValueError("it has no private key")
     with pem.key_file(store.key.decode() + store.chain) as path:
@@ -75,7 +80,7 @@ def certificates(file: str, password: str) -> str:
         OSError, ValueError: the file cannot be read, the password is wrong, or there is no
             certificate.
     """
-    store = _read(file, password)
+    store = _read(file, password, None)
     if not store.certificates:
         raise ValueError("it has no certificates")
     return store.certificates
@@ -87,39 +92,71 @@ def chain(file: str, password: str) -> str:
     Raises:
         OSError, ValueError: the file cannot be read, or the password is wrong.
     """
-    return _read(file, password).chain
+    return _read(file, password, None).chain
 
 
-def _read(file: str, password: str) -> _Store:
+def _read(file: str, password: str, key_password: str | None) -> _Store:
+    """Return the contents of a file; if `key_password` is None, without the key."""
     status = os.stat(file)
-    return _decrypted(file, password, status.st_mtime_ns, status.st_size)
+    return _decrypted(file, password, key_password, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(STORES_KEPT)
-def _decrypted(file: str, password: str, modified_ns: int, size: int) -> _Store:
+def _decrypted(
+    file: str, password: str, key_password: str | None, modified_ns: int, size: int
+) -> _Store:
     """Return the contents of a file. The time and the size tell whether it has changed."""
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.serialization import pkcs12
-    except ImportError as error:
-        raise ValueError(
-            "PKCS#12 files need the package cryptography: pip install cryptography"
-        ) from error
     with open(file, "rb") as stored:
         data = stored.read()
+    if data.startswith(jks.MAGIC):
+        return _of_java(jks.parse(data, password), password, key_password)
+    return _of_pkcs12(data, password)
+
+
+def _of_java(store: jks.JavaKeyStore, password: str, key_password: str | None) -> _Store:
+    word, key = secrets.token_hex(WORD_BYTES), b""
+    if store.protected_key and key_password is not None:
+        serialization = _serialization()
+        plain = jks.unprotected(store.protected_key, key_password or password)
+        key = _encrypted(serialization.load_der_private_key(plain, None), word)
+    chain, trusted = (
+        "".join(map(ssl.DER_cert_to_PEM_cert, each)) for each in (store.chain, store.trusted)
+    )
+    return _Store(key, word, chain, trusted)
+
+
+def _serialization() -> ModuleType:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: F401
+    except ImportError as error:
+        raise ValueError(
+            "PKCS#12 files, and keys in JKS files, need the package cryptography: "
+            "pip install cryptography"
+        ) from error
+    return serialization
+
+
+def _encrypted(key: Any, word: str) -> bytes:
+    serialization = _serialization()
+    made: bytes = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(word.encode()),
+    )
+    return made
+
+
+def _of_pkcs12(data: bytes, password: str) -> _Store:
+    serialization = _serialization()
+    pkcs12 = serialization.pkcs12
     try:
         loaded = pkcs12.load_pkcs12(data, password.encode() or None)
     except TypeError as error:
         raise ValueError(str(error)) from error
     pem = serialization.Encoding.PEM
     word = secrets.token_hex(WORD_BYTES)
-    key = b""
-    if loaded.key is not None:
-        key = loaded.key.private_bytes(
-            pem,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(word.encode()),
-        )
+    key = b"" if loaded.key is None else _encrypted(loaded.key, word)
     own = [] if loaded.cert is None else [loaded.cert.certificate]
     every = [*own, *(each.certificate for each in loaded.additional_certs)]
     return _Store(

@@ -1,4 +1,4 @@
-"""Keys and certificates in PKCS#12 files, on a listener and of clients."""
+"""Keys and certificates in PKCS#12 and JKS files, on a listener and of clients."""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.security import parse_security
-from odradek.env import pkcs12
+from odradek.env import key_store
 from odradek.env.certificate_names import certificate_names
 from odradek.env.tls_context import make_client_context, make_context
 from odradek.env.tls_files import JKS, PKCS12, ClientTls, ServerTls, TlsError
@@ -120,7 +120,7 @@ def test_files_that_cannot_be_used(stores, changes, problem):
 
 
 def test_the_key_is_never_written_in_plain(stores):
-    with pkcs12.key_file(stores["server"], WORD) as (path, word):
+    with key_store.key_file(stores["server"], WORD) as (path, word):
         text = Path(path).read_text()
         assert "ENCRYPTED PRIVATE KEY" in text
         assert text.count("BEGIN CERTIFICATE") == 2, "the server and its issuer"
@@ -132,10 +132,10 @@ def test_the_key_is_never_written_in_plain(stores):
 def test_a_changed_file_is_read_again(stores, pki, tmp_path):
     file = tmp_path / "changing.p12"
     file.write_bytes(Path(stores["trust"]).read_bytes())
-    before = pkcs12.certificates(str(file), WORD)
-    assert before == pkcs12.certificates(str(file), WORD)
+    before = key_store.certificates(str(file), WORD)
+    assert before == key_store.certificates(str(file), WORD)
     openssl("-nokeys", "-in", pki.server, "-out", file)
-    assert pkcs12.certificates(str(file), WORD) != before
+    assert key_store.certificates(str(file), WORD) != before
 
 
 def test_the_default_type(stores):
@@ -147,35 +147,71 @@ def test_the_default_type(stores):
     assert names.subject == "CN=server,O=example"
 
 
-@pytest.mark.parametrize(
-    ("start", "problem"),
-    [
-        (
-            b"\xfe\xed\xfe\xed\x00\x00",
-            "key.jks is a JKS file. Convert it: keytool .*key.p12 -deststoretype",
-        ),
-        (b"-----BEGIN", "not a PKCS#12 file. If it is a PEM file, set the type to PEM"),
-    ],
-)
-def test_files_that_the_default_type_does_not_open(tmp_path, start, problem):
-    file = tmp_path / "key.jks"
-    file.write_bytes(start)
-    with pytest.raises(TlsError, match=problem):
+def test_a_pem_file_is_not_opened_with_the_default_type(tmp_path):
+    file = tmp_path / "key.pem"
+    file.write_bytes(b"-----BEGIN")
+    with pytest.raises(
+        TlsError, match=r"no PKCS#12 or JKS file\. If it is a PEM file, set the type"
+    ):
         make_context(ServerTls(str(file), WORD, key_type=JKS))
 
 
-@pytest.mark.java
-def test_a_trust_store_of_keytool(pki, tmp_path):
+def keytool(*words):
     try:
-        keytool = str(Path(require("java")).with_name("keytool"))
+        program = Path(require("java")).with_name("keytool")
     except Missing as reason:
         pytest.skip(str(reason))
-    file = tmp_path / "trust.p12"
+    subprocess.run([*map(str, (program, *words))], check=True, capture_output=True)
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("kind", [PKCS12, JKS])
+@pytest.mark.parametrize("named", [PKCS12, JKS])
+def test_a_trust_store_of_keytool(pki, tmp_path, kind, named):
+    file = tmp_path / "trust"
     words = ("-importcert", "-noprompt", "-alias", "ca", "-file", pki.ca, "-keystore", file)
-    command = (keytool, *words, "-storetype", "PKCS12", "-storepass", WORD)
-    subprocess.run([*map(str, command)], check=True, capture_output=True)
-    tls = ClientTls(trust_file=str(file), trust_type=PKCS12, trust_password=WORD)
+    keytool(*words, "-storetype", kind, "-storepass", WORD)
+    tls = ClientTls(trust_file=str(file), trust_type=named, trust_password=WORD)
     context = make_client_context(tls)
     assert [dict(each[0] for each in ca["subject"]) for ca in context.get_ca_certs()] == [
         {"commonName": "test authority"}
     ]
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("key_word", [WORD, "key-secret"])
+def test_a_node_and_a_client_with_jks_files_of_keytool(stores, tmp_path, pki, key_word):
+    """The server and alice have JKS files, whose keys may have passwords of their own."""
+    files = {name: tmp_path / f"{name}.jks" for name in ("server", "alice")}
+    for name, file in files.items():
+        source = ("-srckeystore", stores[name], "-srcstoretype", "PKCS12", "-srcstorepass", WORD)
+        target = ("-destkeystore", file, "-deststoretype", "JKS", "-deststorepass", WORD)
+        names = ("-srcalias", "1", "-destkeypass", key_word)
+        keytool("-importkeystore", "-noprompt", *source, *target, *names)
+    trust = tmp_path / "trust.jks"
+    words = ("-importcert", "-noprompt", "-alias", "ca", "-file", pki.ca, "-keystore", trust)
+    keytool(*words, "-storetype", "JKS", "-storepass", WORD)
+    own_word = {} if key_word == WORD else {"ssl.key.password": key_word}
+    settings = {
+        "ssl.keystore.password": WORD,
+        "ssl.truststore.location": str(trust),
+        "ssl.truststore.password": WORD,
+        **own_word,
+    }
+    node = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        "ssl.keystore.location": str(files["server"]),
+        "ssl.client.auth": "required",
+    }
+    with Broker(topics={"orders": 1}, settings={**settings, **node}) as broker:
+        (port,) = [each.port for each in broker.node.server.endpoints if each.name == "SSL"]
+        client = {"security.protocol": "SSL", "ssl.keystore.location": str(files["alice"])}
+        security = parse_security({**settings, **client})
+        with Cluster(f"127.0.0.1:{port}", security=security) as cluster:
+            assert "orders" in cluster.refresh().topics
+    tls = ServerTls(str(files["server"]), WORD, key_type=JKS, inner_key_password="wrong")
+    with pytest.raises(TlsError, match="the password of the key is wrong"):
+        make_context(tls)
+    names = certificate_names(ServerTls(str(files["server"]), WORD, key_type=JKS))
+    assert names is not None
+    assert names.subject == "CN=server,O=example"
