@@ -1,8 +1,9 @@
 """The migration of `migration_loop` with TLS, SASL and ACLs, as most clusters have them.
 
 The clients under load log in with SCRAM over TLS, and have only the rights that they need. Brokers
-know each other by their certificates. Controllers log in with PLAIN over TLS. The listener without
-TLS and SASL, whose users may do everything, is that of the test itself.
+know each other by their certificates. Controllers log in with PLAIN over TLS. Keys and certificates
+of the nodes are in JKS files. The listener without TLS and SASL, whose users may do everything, is
+that of the test itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compat.lab.cluster import APACHE, ODRADEK, QUICK_SETTINGS, Cluster, Member, Node, OdradekMember
-from compat.lab.toolchain import free_port
+from compat.lab.toolchain import free_port, require
 from tests.crash.migration_loop import DefaultApacheMember, MigrationLoop
 from tests.crash.rolling_loop import NODE_IDS
 from tests.tls.conftest import Authority
@@ -21,6 +22,7 @@ from tests.tls.conftest import Authority
 from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE
 
 USER, WORD = "load", "load-secret"
+STORE_WORD, KEY_WORD = "store-secret", "key-secret"
 MECHANISM = "SCRAM-SHA-512"
 CREDENTIALS = (f"{MECHANISM}=[name={USER},password={WORD}]",)
 RIGHTS = (
@@ -33,6 +35,16 @@ RIGHTS = (
 _PLAIN = (
     f'{PLAIN_LOGIN_MODULE} required username="node" password="node-secret" user_node="node-secret";'
 )
+
+
+def run(*words: object) -> None:
+    """Run a program."""
+    subprocess.run([str(word) for word in words], check=True, capture_output=True)
+
+
+def keytool(*words: object) -> None:
+    """Run Java's keytool."""
+    run(Path(require("java")).with_name("keytool"), *words)
 
 
 class SecuredOdradekMember(OdradekMember):
@@ -55,7 +67,10 @@ class SecuredCluster(Cluster):
         self._authority = Authority(directory)
         self.trusted = self._authority.certificate
         self._ports = {each: (free_port(), free_port()) for each in NODE_IDS}
-        self._keys = {each: self._authority.issue(f"/CN=node-{each}") for each in NODE_IDS}
+        self._keys = {each: self._key_store(f"node-{each}") for each in NODE_IDS}
+        self._trust = directory / "trust.jks"
+        words = ("-importcert", "-noprompt", "-alias", "ca", "-file", self.trusted)
+        keytool(*words, "-keystore", self._trust, "-storetype", "JKS", "-storepass", STORE_WORD)
         kinds = {APACHE: SecuredApacheMember, ODRADEK: SecuredOdradekMember}
         members = dict.fromkeys(NODE_IDS, Member(APACHE))
         super().__init__(directory, members, {**QUICK_SETTINGS, **self._common()}, kinds)
@@ -74,9 +89,10 @@ class SecuredCluster(Cluster):
             "inter.broker.listener.name": "BROKERS",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": ";".join(f"User:{name}" for name in names),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.trusted),
-            "ssl.keystore.type": "PEM",
+            "ssl.truststore.location": str(self._trust),
+            "ssl.truststore.password": STORE_WORD,
+            "ssl.keystore.password": STORE_WORD,
+            "ssl.key.password": KEY_WORD,
             "listener.name.brokers.ssl.client.auth": "required",
             "listener.name.users.sasl.enabled.mechanisms": MECHANISM,
             f"listener.name.users.{MECHANISM.lower()}.sasl.jaas.config": (
@@ -87,6 +103,16 @@ class SecuredCluster(Cluster):
             "sasl.mechanism.controller.protocol": "PLAIN",
             "connections.max.reauth.ms": "10000",
         }
+
+    def _key_store(self, name: str) -> Path:
+        made = self._authority.issue(f"/CN={name}")
+        middle, store = made.with_suffix(".p12"), made.with_suffix(".jks")
+        words = ("openssl", "pkcs12", "-export", "-in", made, "-certfile", self.trusted)
+        run(*words, "-out", middle, "-passout", f"pass:{STORE_WORD}")
+        source = ("-srckeystore", middle, "-srcstoretype", "PKCS12", "-srcstorepass", STORE_WORD)
+        target = ("-destkeystore", store, "-deststoretype", "JKS", "-deststorepass", STORE_WORD)
+        keytool("-importkeystore", *source, *target, "-srcalias", "1", "-destkeypass", KEY_WORD)
+        return store
 
     def _new(self, node_id: int, port: int) -> Node:
         node = super()._new(node_id, port)
