@@ -67,7 +67,7 @@ def test_keys_and_certificates():
     assert found == JavaKeyStore(
         protected(KEY, "inner"),
         (b"mine", b"issuer"),
-        (b"authority", b"mine", b"issuer", b"other"),
+        (b"authority", b"mine", b"other"),
     )
     assert unprotected(found.protected_key, "inner") == KEY
     assert parse(FULL, "") == found, "as in Java, the digest is not checked then"

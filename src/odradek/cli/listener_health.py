@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from odradek.cli.output import plural
 from odradek.cli.problems import Problem, Severity
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _certificate_problems(
             + (
                 "has expired"
                 if certificate.days_left < 0
-                else f"expires in {certificate.days_left} days"
+                else f"expires in {plural(certificate.days_left, 'day')}"
             ),
             "Make a new one, for example with odradek secure node.",
         )

@@ -29,7 +29,7 @@ class JavaKeyStore(NamedTuple):
     chain: tuple[bytes, ...]
     """The certificate of the key, and those of its issuers."""
     trusted: tuple[bytes, ...]
-    """All certificates, also those of `chain`."""
+    """The trusted certificates, and as in Java the certificates of keys, without their issuers."""
 
 
 def parse(data: bytes, password: str) -> JavaKeyStore:
@@ -58,7 +58,7 @@ def parse(data: bytes, password: str) -> JavaKeyStore:
             certificates = tuple(reader.certificate(version) for _ in range(reader.number()))
             if not protected:
                 protected, chain = key, certificates
-            trusted += certificates
+            trusted += certificates[:1]
         elif kind == _CERTIFICATE:
             trusted.append(reader.certificate(version))
         else:
