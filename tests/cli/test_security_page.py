@@ -26,7 +26,7 @@ def keys(tmp_path_factory):
 @pytest.fixture(scope="module")
 def ports(keys):
     """Runs the node; its ports by listener name."""
-    (text,) = re.findall(r"```properties\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    text, _ = re.findall(r"```properties\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     ports = {}
     for name, port in re.findall(r"([A-Z]+)://:(\d+)", text):
         ports[name] = free_port()

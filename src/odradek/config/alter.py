@@ -159,19 +159,28 @@ def check_group(overrides: Mapping[str, str | None], config: BrokerConfig) -> No
             raise ApiError(ErrorCode.INVALID_CONFIG, problem)
 
 
+def check_broker_values(values: Mapping[str, str], per_broker: bool) -> None:
+    """Check dynamic settings of this broker, or of all brokers, each by itself.
+
+    Raises:
+        ApiError: INVALID_REQUEST if a setting is invalid, as in Kafka (KAFKA-13609).
+    """
+    for name, text in values.items():
+        problem = dynamic_problem(name, text, per_broker)
+        if problem is not None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+
+
 def check_broker(values: Mapping[str, str | None], config: BrokerConfig, per_broker: bool) -> None:
     """Check the dynamic settings of this broker, or of all brokers.
 
     They must fit together as at the start of a node. A problem that exists already is no reason to refuse.
 
     Raises:
-        ApiError: INVALID_REQUEST if a setting is invalid, as in Kafka (KAFKA-13609).
+        ApiError: INVALID_REQUEST.
     """
     texts = {name: text for name, text in values.items() if text is not None}
-    for name, text in texts.items():
-        problem = dynamic_problem(name, text, per_broker)
-        if problem is not None:
-            raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+    check_broker_values(texts, per_broker)
     layers = config.layers
     if per_broker:
         changed = BrokerLayers(layers.static, layers.cluster_default, texts)

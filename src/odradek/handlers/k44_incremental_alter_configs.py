@@ -21,6 +21,7 @@ from odradek.broker import loggers
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.broker.controller.controller import Controller
+from odradek.config.alter import apply_operation, check_broker_values
 from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.config_resources import (
     answers_in_order,
@@ -54,9 +55,12 @@ async def handle(
         try:
             check_resource(resource, repeated_names)
             check_settings(resource.configs, removed)
-            if resource.resource_type == ResourceType.BROKER and resource.resource_name:
-                check_own_id(broker, resource.resource_name)
-                _check_files(broker, context, resource, removed)
+            if resource.resource_type == ResourceType.BROKER:
+                if resource.resource_name:
+                    check_own_id(broker, resource.resource_name)
+                _check_values(resource)
+                if resource.resource_name:
+                    _check_files(broker, context, resource, removed)
         except ApiError as error:
             return _response(resource, error)
         return _alter_loggers(
@@ -64,6 +68,18 @@ async def handle(
         )
 
     return await _alter(context, request, here, broker.controller.submit)
+
+
+def _check_values(resource: AlterConfigsResource) -> None:
+    """Check each change of a broker's settings by itself. As in Kafka, before the client's rights."""
+    values: dict[str, str] = {}
+    for each in resource.configs:
+        if each.config_operation == Operation.SET and each.value is not None:
+            values[each.name] = each.value
+        elif each.config_operation in (Operation.APPEND, Operation.SUBTRACT):
+            operation = Operation(each.config_operation)
+            apply_operation(ResourceType.BROKER, each.name, operation, None, each.value)
+    check_broker_values(values, per_broker=bool(resource.resource_name))
 
 
 def _check_files(

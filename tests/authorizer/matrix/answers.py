@@ -26,9 +26,6 @@ COMMAND = "ODRADEK_VICTIM=apache python -m pytest -m long tests/authorizer/matri
 SHOWN_MAX = 40
 
 DEVIATIONS = {
-    "IncrementalAlterConfigs 1: an invalid value of a broker: *": (
-        "Apache Kafka checks the values of a broker's settings before the rights of the client"
-    ),
     "IncrementalAlterConfigs 1 on a controller: an invalid value of a broker: *": (
         "a controller of Apache Kafka stores settings that no broker can use"
     ),

@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from tests.authorizer.matrix.request import NAMES, UNKNOWN_ID, Request, by_name
-from tests.authorizer.matrix.rights import cluster, groups, topics
+from tests.authorizer.matrix.rights import Right, cluster, groups, topics
 
 from odradek.model.acl import AclOperation
 from odradek.wire.api import BY_NAME
@@ -86,6 +86,23 @@ def _described_settings() -> list[Request]:
     ]  # fmt: skip
 
 
+def _wrong_settings_of_a_broker(needs: list[Right]) -> list[Request]:
+    changes = {
+        "an invalid value of a broker": ("log.cleaner.threads", 0, "many"),
+        "an element of an unknown setting of a broker": ("no.such.setting", 2, "a"),
+    }
+    return [
+        Request(
+            title, "IncrementalAlterConfigs", 1,
+            {**_resources((BROKER_KIND, "1"), configs=[
+                {"name": name, "config_operation": operation, "value": value}]),
+             "validate_only": True},
+            needs,
+        )
+        for title, (name, operation, value) in changes.items()
+    ]  # fmt: skip
+
+
 def _altered_settings() -> list[Request]:
     kinds = [*((TOPIC_KIND, name) for name in NAMES), (GROUP_KIND, "g"), (GROUP_KIND, "h")]
     everything = [*kinds, (BROKER_KIND, "1"), (METRICS_KIND, "m")]
@@ -113,12 +130,7 @@ def _altered_settings() -> list[Request]:
                 {"name": "retention.ms", "config_operation": 0, "value": None}]), **valid},
             alter,
         ),
-        Request(
-            "an invalid value of a broker", "IncrementalAlterConfigs", 1,
-            {**_resources((BROKER_KIND, "1"), configs=[
-                {"name": "log.cleaner.threads", "config_operation": 0, "value": "many"}]), **valid},
-            alter,
-        ),
+        *_wrong_settings_of_a_broker(alter),
         Request("", "IncrementalAlterConfigs", 1, {**_resources(*names, **changed), **valid}, alter),
         Request(
             "other types", "IncrementalAlterConfigs", 1,
