@@ -133,6 +133,10 @@ def test_logins_are_read_from_a_file_of_java(tmp_path: Path) -> None:
     assert "secret" not in str(shown(config))
 
 
+def test_a_node_without_sasl_reads_no_file_of_java(tmp_path: Path) -> None:
+    load({}, {}, environment=_options(tmp_path / "absent"))
+
+
 @pytest.mark.parametrize(
     "text",
     [

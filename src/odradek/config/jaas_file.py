@@ -34,17 +34,18 @@ _MECHANISMS = {
     KERBEROS_LOGIN_MODULE: ("gssapi",),
     OAUTH_LOGIN_MODULE: ("oauthbearer",),
 }
+_PROTOCOLS = ("listeners", "listener.security.protocol.map")
 _LISTENER = re.compile(r"([^,:\s]+)://")
 
 
 def logins(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings with login modules that the file adds. There are none without a file.
+    """Return the settings with login modules that the file adds. Without SASL it is not read.
 
     Raises:
         ConfigurationError: the file cannot be read, or is malformed.
     """
     file = _file(environment)
-    if file is None:
+    if file is None or not any("SASL" in settings.get(name, "") for name in _PROTOCOLS):
         return {}
     try:
         sections = parse_sections(str(file), file.read_text(encoding="utf-8"))
