@@ -198,3 +198,29 @@ def test_options_that_do_not_fit(tmp_path, text, words, said):
     assert outcome.code == 2
     assert said in outcome.err
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "missing"),
+    [("SASL_PLAINTEXT", "GSSAPI needs the keys"), ("SSL", "needs a key")],
+)
+def test_keys_and_logins_may_be_missing(tmp_path, protocol, missing):
+    """As with Apache Kafka, a directory can be formatted before the node has its keys."""
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"log.dirs={tmp_path / 'data'}\n"
+        f"listeners={protocol}://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
+        f"security.inter.broker.protocol={protocol}\n"
+        f"listener.security.protocol.map=CONTROLLER:{protocol},{protocol}:{protocol}\n"
+        "controller.listener.names=CONTROLLER\n"
+        "controller.quorum.voters=1@127.0.0.1:9093\n"
+    )
+    outcome = invoke("format", "-c", file, "-t", CLUSTER_ID)
+    assert outcome.code == 0
+    assert "the node will not start: " in outcome.err
+    assert missing in outcome.err
+    assert (tmp_path / "data" / "bootstrap.checkpoint").exists()
+    text = file.read_text()
+    for right, wrong in (("listeners=", "listeners=no address,"), (f"CONTROLLER:{protocol},", "")):
+        file.write_text(text.replace(right, wrong, 1))
+        assert invoke("format", "-c", file).code == 2

@@ -75,6 +75,7 @@ def test_a_file_in_the_form_that_apache_kafka_ships(tmp_path: Path) -> None:
         ("completely.unknown", "1", "has no such setting"),
         ("zookeeper.connect", "localhost:2181", "there is no ZooKeeper"),
         ("ssl.provider", "x", "JKS files, and OpenSSL"),
+        ("ssl.enabled.protocols", "TLSv1.3,TLSv1.1", "TLSv1.1 is insecure, and is not offered"),
         ("listener.name.x.ssl.provider", "x", "JKS files, and OpenSSL"),
         ("listener.name.x.connections.max.idle.ms", "5", "not supported for single listeners"),
         ("metric.reporters", "", "Java reporters are not loaded"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.arguments import parse_pairs
-from odradek.cli.node_options import load_node, node_options, read_settings
+from odradek.cli.node_options import load_before_start, node_options, read_settings
 from odradek.cli.output import warn
 from odradek.cli.values import now_ms
 from odradek.core.metadata.releases import LEVEL_NAMES
@@ -120,7 +120,7 @@ def format_command(
     given = parse_pairs(overrides)
     if data is not None:
         given["log.dirs"] = data
-    loaded = load_node(read_settings(file), given)
+    loaded = load_before_start(read_settings(file), given)
     for warning in loaded.warnings:
         warn(warning)
     config = loaded.config

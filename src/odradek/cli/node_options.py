@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from odradek.config.load import Loaded
 
+PROTOCOL_MAP = "listener.security.protocol.map"
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
@@ -30,6 +32,7 @@ def settings_options(command: CommandT) -> CommandT:
     """The options `file` and `overrides`."""
     file = click.option(
         "--config",
+        "-c",
         "file",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
@@ -73,3 +76,36 @@ def load_node(settings: Mapping[str, str] | None, overrides: Mapping[str, str]) 
         return load(settings, overrides, default_data_directory(os.environ), os.environ)
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from error
+
+
+def load_before_start(settings: Mapping[str, str] | None, overrides: Mapping[str, str]) -> Loaded:
+    """As `load_node`, but problems of TLS and SASL are only warnings: keys may be there later.
+
+    Raises:
+        UsageError: the configuration is invalid in other ways.
+    """
+    try:
+        return load_node(settings, overrides)
+    except click.UsageError as error:
+        try:
+            loaded = load_node(_plaintext({**(settings or {}), **overrides}), {})
+        except click.UsageError:
+            raise error from None
+        problems = (f"the node will not start: {each}" for each in error.message.splitlines())
+        return loaded._replace(warnings=tuple(problems))
+
+
+def _plaintext(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings without TLS and SASL on all listeners."""
+    from odradek.config.listeners import SECURITY_PROTOCOLS
+
+    changed = dict(given)
+    brokers = re.findall(r"([^,\s]+?)://", given.get("listeners", ""))
+    protocols = given.get(PROTOCOL_MAP) or ",".join(f"{each}:{each}" for each in SECURITY_PROTOCOLS)
+    names = (each.partition(":")[0] for each in protocols.split(","))
+    changed[PROTOCOL_MAP] = ",".join(f"{each}:PLAINTEXT" for each in names)
+    if changed.pop("security.inter.broker.protocol", None):
+        controllers = given.get("controller.listener.names", "").split(",")
+        between = [each for each in brokers if each not in controllers]
+        changed["inter.broker.listener.name"] = between[0] if between else ""
+    return changed

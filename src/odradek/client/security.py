@@ -42,6 +42,7 @@ from odradek.config.oauth_login import (
 from odradek.config.oauth_login import SETTINGS as OAUTH_SETTINGS
 from odradek.config.properties import parse_properties
 from odradek.config.providers import resolve
+from odradek.config.tls import OLD_VERSIONS
 from odradek.core.sasl.client import MECHANISMS, Credential
 from odradek.core.sasl.plain import PLAIN
 from odradek.env.tls_files import JKS, PEM, STORE_TYPES, VERSIONS, ClientTls, type_of_file
@@ -224,8 +225,9 @@ def _tls(settings: Mapping[str, str]) -> ClientTls:
     if verifies not in ("true", "false"):
         raise ValueError("enable.ssl.certificate.verification must be true or false")
     text = settings.get("ssl.enabled.protocols", "")
-    versions = tuple(each.strip() for each in text.split(",") if each.strip()) or VERSIONS
-    if not set(versions) <= set(VERSIONS):
+    given = [each.strip() for each in text.split(",") if each.strip()] or VERSIONS
+    versions = tuple(each for each in given if each in VERSIONS)
+    if not versions or not set(given) <= {*VERSIONS, *OLD_VERSIONS}:
         raise ValueError(f"ssl.enabled.protocols may have {' and '.join(VERSIONS)}")
     choice = _choice(settings.get(cipher_suites.SETTING, ""), versions)
     certificate, key = (

@@ -204,6 +204,9 @@ def _review_status(
         warnings.append(
             f"{name} has no effect: name it listener.name.<listener>.<mechanism>.{name}"
         )
+    elif setting.name == tls.PROTOCOLS:
+        old = [each.strip() for each in text.split(",") if each.strip() in tls.OLD_VERSIONS]
+        warnings += (f"{name}: {each} is insecure, and is not offered" for each in old)
     elif setting.name == cipher_suites.SETTING:
         warnings += (f"{name}: {each}" for each in _problems_of_suites(setting, text))
     elif setting.status is Status.UNSUPPORTED:

@@ -45,9 +45,11 @@ ssl.cipher.suites  list  = ""  distinct  medium  per-broker
 ssl.endpoint.identification.algorithm  string  = https  low  per-broker
     Whether the certificate of another node must contain the host that this node connects to: `https`, or empty for no check.
 
-[unsupported: keys and certificates are PEM, PKCS#12 or JKS files, and OpenSSL chooses algorithms]
+[accepted: the versions are those of ssl.enabled.protocols]
 ssl.protocol  string  = TLSv1.3  medium  per-broker
     TLS version for the context.
+
+[unsupported: keys and certificates are PEM, PKCS#12 or JKS files, and OpenSSL chooses algorithms]
 ssl.provider  string  medium  per-broker
     Java provider of TLS.
 ssl.keymanager.algorithm  string  = SunX509  medium  per-broker
