@@ -221,6 +221,10 @@ def test_keys_and_logins_may_be_missing(tmp_path, protocol, missing):
     assert missing in outcome.err
     assert (tmp_path / "data" / "bootstrap.checkpoint").exists()
     text = file.read_text()
-    for right, wrong in (("listeners=", "listeners=no address,"), (f"CONTROLLER:{protocol},", "")):
+    for right, wrong in (
+        ("listeners=", "listeners=no address,"),
+        (f"CONTROLLER:{protocol},", ""),
+        (f"CONTROLLER:{protocol}", "CONTROLLER:NONE"),
+    ):
         file.write_text(text.replace(right, wrong, 1))
         assert invoke("format", "-c", file).code == 2

@@ -7,9 +7,8 @@ import ssl
 import pytest
 
 from odradek.client.security import parse_security
-from odradek.config.cipher_suites import choose
+from odradek.config.cipher_suites import VERSIONS, choose
 from odradek.config.load import load
-from odradek.config.tls import VERSIONS
 
 OF_13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 OF_12 = {

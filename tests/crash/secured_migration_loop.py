@@ -133,12 +133,18 @@ class SecuredMigrationLoop(MigrationLoop):
         super().__init__(directory, seed, java, features_tool, self._secured)
 
     @property
-    def clients(self) -> dict[str, str]:
-        """See `FaultLoop`."""
+    def _login(self) -> dict[str, str]:
         return {
             "bootstrap.servers": self._secured.users_bootstrap,
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": MECHANISM,
+        }
+
+    @property
+    def clients(self) -> dict[str, str]:
+        """See `FaultLoop`."""
+        return {
+            **self._login,
             "sasl.username": USER,
             "sasl.password": WORD,
             "ssl.ca.location": str(self._secured.trusted),
@@ -148,9 +154,7 @@ class SecuredMigrationLoop(MigrationLoop):
     def java_clients(self) -> dict[str, str]:
         """See `RollingLoop`."""
         return {
-            "bootstrap.servers": self._secured.users_bootstrap,
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": MECHANISM,
+            **self._login,
             "sasl.jaas.config": f'{SCRAM_LOGIN_MODULE} required username="{USER}" password="{WORD}";',
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self._secured.trusted),

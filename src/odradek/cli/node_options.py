@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -84,12 +83,14 @@ def load_before_start(settings: Mapping[str, str] | None, overrides: Mapping[str
     Raises:
         UsageError: the configuration is invalid in other ways.
     """
+    from odradek.config.checks import ConfigurationError
+
     try:
         return load_node(settings, overrides)
     except click.UsageError as error:
         try:
             loaded = load_node(_plaintext({**(settings or {}), **overrides}), {})
-        except click.UsageError:
+        except (click.UsageError, ConfigurationError):
             raise error from None
         problems = (f"the node will not start: {each}" for each in error.message.splitlines())
         return loaded._replace(warnings=tuple(problems))
@@ -97,15 +98,14 @@ def load_before_start(settings: Mapping[str, str] | None, overrides: Mapping[str
 
 def _plaintext(given: Mapping[str, str]) -> dict[str, str]:
     """Return the settings without TLS and SASL on all listeners."""
-    from odradek.config.listeners import SECURITY_PROTOCOLS
+    from odradek.config.listeners import SECURITY_PROTOCOLS, listener_names, parse_protocol_map
 
     changed = dict(given)
-    brokers = re.findall(r"([^,\s]+?)://", given.get("listeners", ""))
-    protocols = given.get(PROTOCOL_MAP) or ",".join(f"{each}:{each}" for each in SECURITY_PROTOCOLS)
-    names = (each.partition(":")[0] for each in protocols.split(","))
+    names = parse_protocol_map(given.get(PROTOCOL_MAP, "")) or SECURITY_PROTOCOLS
     changed[PROTOCOL_MAP] = ",".join(f"{each}:PLAINTEXT" for each in names)
     if changed.pop("security.inter.broker.protocol", None):
         controllers = given.get("controller.listener.names", "").split(",")
-        between = [each for each in brokers if each not in controllers]
+        named = listener_names(given.get("listeners", ""))
+        between = [each for each in named if each not in controllers]
         changed["inter.broker.listener.name"] = between[0] if between else ""
     return changed

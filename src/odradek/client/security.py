@@ -42,7 +42,6 @@ from odradek.config.oauth_login import (
 from odradek.config.oauth_login import SETTINGS as OAUTH_SETTINGS
 from odradek.config.properties import parse_properties
 from odradek.config.providers import resolve
-from odradek.config.tls import OLD_VERSIONS
 from odradek.core.sasl.client import MECHANISMS, Credential
 from odradek.core.sasl.plain import PLAIN
 from odradek.env.tls_files import JKS, PEM, STORE_TYPES, VERSIONS, ClientTls, type_of_file
@@ -225,10 +224,7 @@ def _tls(settings: Mapping[str, str]) -> ClientTls:
     if verifies not in ("true", "false"):
         raise ValueError("enable.ssl.certificate.verification must be true or false")
     text = settings.get("ssl.enabled.protocols", "")
-    given = [each.strip() for each in text.split(",") if each.strip()] or VERSIONS
-    versions = tuple(each for each in given if each in VERSIONS)
-    if not versions or not set(given) <= {*VERSIONS, *OLD_VERSIONS}:
-        raise ValueError(f"ssl.enabled.protocols may have {' and '.join(VERSIONS)}")
+    versions = tuple(each.strip() for each in text.split(",") if each.strip()) or VERSIONS
     choice = _choice(settings.get(cipher_suites.SETTING, ""), versions)
     certificate, key = (
         _file(settings, name) for name in ("ssl.certificate.location", "ssl.key.location")
@@ -266,11 +262,8 @@ def _choice(text: str, versions: tuple[str, ...]) -> cipher_suites.Choice:
     """Return the cipher suites. Their names are those of Java, or for TLS 1.2, as in librdkafka, of OpenSSL."""
     names = [each for each in re.split(r"[,:\s]+", text) if each]
     if names and not any("_" in each for each in names):
-        return cipher_suites.Choice(versions, ":".join(names))
-    try:
-        return cipher_suites.choose(names, versions)
-    except ValueError as error:
-        raise ValueError(f"{cipher_suites.SETTING}: {error}") from error
+        return cipher_suites.choose((), versions)._replace(ciphers=":".join(names))
+    return cipher_suites.choose(names, versions)
 
 
 def _key_text(settings: Mapping[str, str]) -> str:

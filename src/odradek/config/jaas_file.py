@@ -9,7 +9,6 @@ the setting `listener.name.<listener>.<mechanism>.sasl.jaas.config`, unless this
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from odradek.config.jaas import (
     format_login_module,
     parse_sections,
 )
+from odradek.config.listeners import listener_names
 
 VARIABLE = "KAFKA_OPTS"
 _PROPERTY = "-Djava.security.auth.login.config="
@@ -35,7 +35,6 @@ _MECHANISMS = {
     OAUTH_LOGIN_MODULE: ("oauthbearer",),
 }
 _PROTOCOLS = ("listeners", "listener.security.protocol.map")
-_LISTENER = re.compile(r"([^,:\s]+)://")
 
 
 def logins(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -72,7 +71,7 @@ def _file(environment: Mapping[str, str]) -> Path | None:
 
 def _listeners(settings: Mapping[str, str]) -> list[str]:
     """Return the names of all listeners in lower case, with those of other nodes' controllers."""
-    names = _LISTENER.findall(settings.get("listeners", ""))
+    names = listener_names(settings.get("listeners", ""))
     names += [each.strip() for each in settings.get("controller.listener.names", "").split(",")]
     return sorted({name.lower() for name in names if name})
 

@@ -43,6 +43,11 @@ class Listener(NamedTuple):
         return SECURITY_PROTOCOLS[self.security_protocol]
 
 
+def listener_names(text: str) -> list[str]:
+    """Return the names in `NAME://host:port, ...`, which need not be valid."""
+    return re.findall(r"([^,\s]+?)://", text)
+
+
 def parse_protocol_map(text: str) -> dict[str, str]:
     """Parse `NAME:PROTOCOL, ...` into protocols by upper-case name.
 

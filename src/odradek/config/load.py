@@ -204,8 +204,10 @@ def _review_status(
         warnings.append(
             f"{name} has no effect: name it listener.name.<listener>.<mechanism>.{name}"
         )
-    elif setting.name == tls.PROTOCOLS:
-        old = [each.strip() for each in text.split(",") if each.strip() in tls.OLD_VERSIONS]
+    elif setting.name == cipher_suites.PROTOCOLS:
+        old = [
+            each.strip() for each in text.split(",") if each.strip() in cipher_suites.OLD_VERSIONS
+        ]
         warnings += (f"{name}: {each} is insecure, and is not offered" for each in old)
     elif setting.name == cipher_suites.SETTING:
         warnings += (f"{name}: {each}" for each in _problems_of_suites(setting, text))
@@ -219,7 +221,7 @@ def _problems_of_suites(setting: Setting, text: str) -> tuple[str, ...]:
     names = setting.parse(text)
     assert isinstance(names, tuple)
     try:
-        return cipher_suites.choose(names, tls.VERSIONS).problems
+        return cipher_suites.choose(names, cipher_suites.VERSIONS).problems
     except ValueError:
         return ()  # the listeners that use it report it
 

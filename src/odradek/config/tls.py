@@ -25,10 +25,6 @@ from odradek.config.registry import broker_settings
 CLIENT_AUTH = "ssl.client.auth"
 TLS_PROTOCOLS = frozenset(("SSL", "SASL_SSL"))
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
-VERSIONS = ("TLSv1.2", "TLSv1.3")
-OLD_VERSIONS = ("TLSv1.1", "TLSv1", "SSLv3", "SSLv2Hello")
-"""Versions that are insecure. They are not offered, as Java does not offer them by default."""
-PROTOCOLS = "ssl.enabled.protocols"
 PER_LISTENER = frozenset(
     (
         "ssl.allow.dn.changes",
@@ -220,20 +216,13 @@ def _store(
 
 
 def _choice(find: Find, listener: str) -> cipher_suites.Choice:
-    versions, suites = find("ssl.enabled.protocols"), find(cipher_suites.SETTING)
+    versions, suites = find(cipher_suites.PROTOCOLS), find(cipher_suites.SETTING)
     assert isinstance(versions, tuple)
     assert isinstance(suites, tuple)
-    supported = [each for each in versions if each in VERSIONS]
-    if not supported or not set(versions) <= {*VERSIONS, *OLD_VERSIONS}:
-        raise ConfigurationError(
-            f"listener {listener}: ssl.enabled.protocols may have {' and '.join(VERSIONS)}"
-        )
     try:
-        return cipher_suites.choose(suites, supported)
+        return cipher_suites.choose(suites, versions)
     except ValueError as error:
-        raise ConfigurationError(
-            f"listener {listener}: {cipher_suites.SETTING}: {error}"
-        ) from error
+        raise ConfigurationError(f"listener {listener}: {error}") from error
 
 
 def _secret(find: Find, name: str) -> Secret:

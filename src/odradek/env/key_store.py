@@ -128,7 +128,6 @@ def _of_java(store: jks.JavaKeyStore, password: str, key_password: str | None) -
 def _serialization() -> ModuleType:
     try:
         from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.serialization import pkcs12  # noqa: F401
     except ImportError as error:
         raise ValueError(
             "PKCS#12 files, and keys in JKS files, need the package cryptography: "
@@ -149,7 +148,8 @@ def _encrypted(key: Any, word: str) -> bytes:
 
 def _of_pkcs12(data: bytes, password: str) -> _Store:
     serialization = _serialization()
-    pkcs12 = serialization.pkcs12
+    from cryptography.hazmat.primitives.serialization import pkcs12
+
     try:
         loaded = pkcs12.load_pkcs12(data, password.encode() or None)
     except TypeError as error:
