@@ -1,7 +1,7 @@
 """Clients that do their work while a node is attacked: `python -m tests.attacks.honest`.
 
-Two pairs of librdkafka clients write and read a record every few milliseconds, one pair over
-PLAINTEXT and one over SASL_SSL. Two newcomers open a connection several times a second and send a
+Two pairs of librdkafka clients write and read a record every ten milliseconds, one pair over
+PLAINTEXT and one over SASL_SSL. Two newcomers open ten connections a second and send a
 request, one of them over SASL_SSL. The first argument is a file with the addresses and settings in
 JSON. Each line of the output has a time of the monotonic clock, what was measured, and the
 milliseconds; or `error` and a text. When the input ends, the consumers read all records, and the last
@@ -23,7 +23,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.security import parse_security
 
 PAUSE_SECONDS = 0.01
-NEWCOMER_PAUSE_SECONDS = 0.2
+NEWCOMER_PAUSE_SECONDS = 0.1
 POLL_SECONDS = 0.1
 FLUSH_SECONDS = 120
 

@@ -1,9 +1,7 @@
 """A node is attacked, while honest clients work: they see no error, and the node stays small.
 
 Each attack is bounded in time and count, and uses only loopback. `make proofs ARGS=attacks` runs all
-at full size. The times of the honest clients before and during each attack are shown, not checked.
-Each attack runs against another node first. The times meanwhile show how much the attackers and a
-busy process slow down everything on the same processors.
+at full size. The times of the honest clients without and during each attack are shown, not checked.
 """
 
 from __future__ import annotations
@@ -23,18 +21,7 @@ PERCENT = int(os.environ.get("ODRADEK_ATTACK_PERCENT", "100"))
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    """A node without honest clients. It starts first, before the attackers get a lower priority."""
-    made = Victim(tmp_path_factory.mktemp("other"))
-    try:
-        made.start()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture(scope="module")
-def victim(tmp_path_factory: pytest.TempPathFactory, other: Victim) -> Iterator[Victim]:
+def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
     made = Victim(tmp_path_factory.mktemp("victim"))
     try:
         made.start()
@@ -48,12 +35,10 @@ def victim(tmp_path_factory: pytest.TempPathFactory, other: Victim) -> Iterator[
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("one", ATTACKS, ids=lambda each: each.run.__name__)
-def test_honest_clients_do_not_notice(
-    victim: Victim, other: Victim, one: Attack, figures: list[str]
-) -> None:
+def test_honest_clients_do_not_notice(victim: Victim, one: Attack, figures: list[str]) -> None:
     connections_max = raise_file_limit()
     count = max(1, min(one.count * PERCENT // 100, connections_max))
 
-    used = victim.attacked(one.growth_max_bytes, lambda node: one.run(node, count), other)
+    used = victim.attacked(one.growth_max_bytes, lambda node: one.run(node, count))
     figures.append(f"{count} {one.name}, {used}")
     report(ATTACKS.index(one) + 1, len(ATTACKS), "attacks")
