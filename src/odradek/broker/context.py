@@ -21,6 +21,7 @@ class RequestContext:
         "api_version",
         "client_id",
         "correlation_id",
+        "is_large",
         "peer",
         "received_ms",
         "threads_ns",
@@ -42,9 +43,15 @@ class RequestContext:
         self.client_id = client_id
         self.received_ms = received_ms
         """When the request was received, in milliseconds of the monotonic clock."""
+        self.is_large = False
+        """Whether another thread encodes the response, because the request or the response is large."""
         self.threads_ns = 0
         """How long other threads than the event loop's have worked for the request, in nanoseconds.
         The quota request_percentage counts this time too."""
+
+    def mark_large(self) -> None:
+        """Let another thread encode the response, because it has many elements."""
+        self.is_large = True
 
     def add_thread_time(self, duration_ns: int) -> None:
         """Count the time that another thread has worked for the request."""

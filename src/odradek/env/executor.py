@@ -48,6 +48,8 @@ class Pool(Enum):
     """Loading of logs, loading of coordinators, computations."""
     VALIDATION = "validation"
     """The validation of batches that decompress to megabytes."""
+    CODEC = "codec"
+    """The decoding of large requests, and the encoding of their responses."""
     HTTP = "http"
     """Requests to OAuth servers and to Kerberos, which may take as long as their timeouts allow."""
     LOGIN = "login"
@@ -60,6 +62,7 @@ THREADS = {
     Pool.SNAPSHOT: 1,
     Pool.GENERAL: 4,
     Pool.VALIDATION: 2,
+    Pool.CODEC: 1,  # two would compete for the interpreter's lock, and with the event loop
     Pool.HTTP: 2,
     Pool.LOGIN: 2,
 }

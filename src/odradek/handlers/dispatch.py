@@ -7,6 +7,9 @@ The dispatcher closes the connection if the API is unknown, if the version is no
 request is malformed. Special case: a request for an unserved version of ApiVersions gets a response
 of version 0 (KIP-511). Apache Kafka does the same. Each closed connection is counted and
 logged.
+
+Another thread decodes a large request, and encodes its response, because a hundred thousand elements
+take a fifth of a second. Produce requests are large because of their records, which are not decoded.
 """
 
 from __future__ import annotations
@@ -15,14 +18,18 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from odradek.broker.authorizer import printable
 from odradek.broker.client_quotas import Charge
 from odradek.broker.context import RequestContext
 from odradek.env.clock import Clock
+from odradek.env.executor import Executor, Pool, call
+from odradek.env.file_range import FileRange
 from odradek.handlers.error_answers import error_answer
 from odradek.handlers.handler import Handler
+from odradek.handlers.pieces import in_pieces
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.connection import Connection
 from odradek.network.peer import NULL_CLIENT_ID, Peer
@@ -30,7 +37,7 @@ from odradek.network.responses import Part, Slot
 from odradek.telemetry.request_metrics import RequestMetrics
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
 from odradek.wire.large_requests import LARGE_BYTES, decode_large
-from odradek.wire.primitives import MalformedMessage, Message, skip_tagged_fields
+from odradek.wire.primitives import Decoder, MalformedMessage, Message, skip_tagged_fields
 
 log = logging.getLogger("odradek.request")
 
@@ -40,12 +47,15 @@ _header: Final = struct.Struct(">hhih")
 _api: Final = struct.Struct(">hh")
 _response_header: Final = struct.Struct(">ii")
 _response_header_tagged: Final = struct.Struct(">iix")
+_PRODUCE_KEY: Final = 0
+_MALFORMED: Final = (MalformedMessage, struct.error, IndexError)
 
 
 class Entry:
     """One served API: calls the handler, encodes the responses and counts them."""
 
     __slots__ = (
+        "_executor",
         "_now_ns",
         "_tasks",
         "charge",
@@ -70,8 +80,10 @@ class Entry:
         quick: QuickFunction | None,
         now_ns: Callable[[], int],
         tasks: set[asyncio.Task[None]],
+        executor: Executor | None,
     ) -> None:
-        """`tasks` is a set to which the running tasks of coroutine handlers are added."""
+        """`tasks` is a set to which the running tasks of coroutine handlers are added. Without an
+        executor, large responses are encoded on this thread."""
         key = handler.request.API_KEY
         assert key is not None
         api = BY_KEY[key]
@@ -81,7 +93,9 @@ class Entry:
         self.flexible_min = api.flexible_min
         self.tagged_header_min = 32767 if key == API_VERSIONS_KEY else api.flexible_min
         self.decoders = handler.request.DECODERS
-        self.handle = handle
+        self.handle = (
+            handle if handler.pieces is None else partial(in_pieces, handle, handler.pieces)
+        )
         self.overlap = handler.overlap
         self.quick = quick
         self.error_response = handler.error_response
@@ -91,6 +105,7 @@ class Entry:
         """Counts requests for quotas. None while no client has a limit."""
         self._now_ns = now_ns
         self._tasks = tasks
+        self._executor = executor
 
     def use_charge(self, charge: Charge | None) -> None:
         """Set the function that counts requests for quotas. None: they are not counted."""
@@ -104,8 +119,13 @@ class Entry:
         request: Any,
         started: int,
         inject: Inject | None,
+        slot: Slot | None = None,
     ) -> None:
-        """Call the handler; send its response now, or when the handler's future completes."""
+        """Call the handler; send its response now, or when the handler's future completes.
+
+        `slot` is the place of the response if the request was deferred already.
+        """
+        began = started if slot is None else self._now_ns()
         try:
             answer = None
             if inject is not None:
@@ -114,11 +134,16 @@ class Entry:
                 answer = self.handle(context, request)
         except Exception as error:  # noqa: BLE001  a request may fail, the node must not
             answer = self._error_answer(context, request, error)
+        if slot is None:
+            if answer is None or isinstance(answer, Message):
+                self._answer(connection, None, frame_bytes, context, request, answer, started, -1)
+                return
+            slot = connection.defer(self.overlap)
+        cost_ns = 0 if self.charge is None else self._now_ns() - began
         if answer is None or isinstance(answer, Message):
-            self._answer(connection, None, frame_bytes, context, answer, started, -1)
+            cost_ns += context.threads_ns
+            self._answer(connection, slot, frame_bytes, context, request, answer, started, cost_ns)
             return
-        slot = connection.defer(self.overlap)
-        cost_ns = 0 if self.charge is None else self._now_ns() - started
         if not isinstance(answer, asyncio.Future):
             answer = asyncio.ensure_future(answer)
             self._tasks.add(answer)
@@ -152,7 +177,9 @@ class Entry:
         if not connection.closed:
             try:
                 cost_ns += context.threads_ns
-                self._answer(connection, slot, frame_bytes, context, answer, started, cost_ns)
+                self._answer(
+                    connection, slot, frame_bytes, context, request, answer, started, cost_ns
+                )
             except Exception:
                 connection.close()  # otherwise the later requests would never be answered
                 raise
@@ -163,6 +190,7 @@ class Entry:
         slot: Slot | None,
         frame_bytes: int,
         context: RequestContext,
+        request: Any,
         answer: Message | None,
         started: int,
         cost_ns: int,
@@ -183,6 +211,22 @@ class Entry:
             if slot is not None:
                 slot.complete([])
             return
+        if slot is not None and context.is_large and self._executor is not None:
+            encode = partial(self._encode_large, context, request, answer)
+            encoding = call(self._executor, encode, Pool.CODEC)
+            encoding.add_done_callback(
+                partial(self._on_encoded, connection, slot, frame_bytes, started)
+            )
+            return
+        parts, length = self._encode(context, answer)
+        self.metrics.record(duration_us, frame_bytes, length)
+        if slot is None:
+            connection.respond(parts, length)
+        else:
+            slot.complete(parts)
+
+    def _encode(self, context: RequestContext, answer: Message) -> tuple[list[Part], int]:
+        """Return the parts of a response with its header, and the length without the header."""
         parts: list[Part] = [b""]
         answer.ENCODERS[context.api_version](answer, parts.append)
         length = sum(map(len, parts))
@@ -190,11 +234,37 @@ class Entry:
             parts[0] = _response_header_tagged.pack(length + 5, context.correlation_id)
         else:
             parts[0] = _response_header.pack(length + 4, context.correlation_id)
-        self.metrics.record(duration_us, frame_bytes, length)
-        if slot is None:
-            connection.respond(parts, length)
-        else:
-            slot.complete(parts)
+        return parts, length
+
+    def _encode_large(
+        self, context: RequestContext, request: Any, answer: Message
+    ) -> tuple[list[Part], int]:
+        """Encode a response in another thread, and join its parts.
+
+        The caller keeps no reference to `request` and `answer`. So their elements are freed in this
+        thread, too.
+        """
+        parts, length = self._encode(context, answer)
+        buffers = [part for part in parts if not isinstance(part, FileRange)]
+        return [b"".join(buffers)] if len(buffers) == len(parts) else parts, length
+
+    def _on_encoded(
+        self,
+        connection: Connection,
+        slot: Slot,
+        frame_bytes: int,
+        started: int,
+        encoding: asyncio.Future[tuple[list[Part], int]],
+    ) -> None:
+        if connection.closed:
+            return
+        try:
+            parts, length = encoding.result()
+        except BaseException:
+            connection.close()  # otherwise the later requests would never be answered
+            raise
+        self.metrics.record((self._now_ns() - started) // 1000, frame_bytes, length)
+        slot.complete(parts)
 
     def _throttle(
         self,
@@ -256,7 +326,18 @@ Inject = Callable[[Entry, RequestContext, Any], Any]
 None replaces the handler's response."""
 
 
-def _name(frame: memoryview) -> str:
+def _decoded_large(
+    now_ns: Callable[[], int], decoder: Decoder, data: bytes, position: int
+) -> tuple[Any, int]:
+    """Return a decoded request, and how many nanoseconds it has taken."""
+    began = now_ns()
+    request, end = decode_large(decoder, data, position)
+    if end > len(data):
+        raise MalformedMessage("truncated")
+    return request, now_ns() - began
+
+
+def _name(frame: memoryview | bytes) -> str:
     """Return the API and the version of a request, which may be malformed."""
     key, version = _api.unpack_from(frame, 0)
     return f"{BY_KEY[key].name if key in BY_KEY else f'the unknown API {key}'} version {version}"
@@ -270,12 +351,18 @@ class Dispatcher:
         handlers: Mapping[int, tuple[Handler, Any, Any]],
         clock: Clock,
         inject: Inject | None = None,
+        executor: Executor | None = None,
     ) -> None:
-        """`handlers` has the handler of each API key, with its functions bound to the broker."""
+        """`handlers` has the handler of each API key, with its functions bound to the broker.
+
+        Without an executor, large requests are decoded and encoded on this thread.
+        """
         self._now_ns = clock.monotonic_ns
+        self._executor = executor
         self._tasks: set[asyncio.Task[None]] = set()
         self.entries = {
-            key: Entry(*bound, self._now_ns, self._tasks) for key, bound in handlers.items()
+            key: Entry(*bound, self._now_ns, self._tasks, executor)
+            for key, bound in handlers.items()
         }
         self.requests_refused = 0
         self.inject = inject
@@ -327,19 +414,66 @@ class Dispatcher:
                         duration_us = (self._now_ns() - started) // 1000
                         entry.metrics.record(duration_us, len(frame), size)
                         return
-                if len(frame) > LARGE_BYTES:
-                    request, end = decode_large(entry.decoders[version], frame, position)
-                else:
+                if len(frame) <= LARGE_BYTES:
                     request, end = entry.decoders[version](frame, position)
+                elif key != _PRODUCE_KEY and self._executor is not None:
+                    self._serve_large(connection, entry, bytes(frame), position, started)
+                    return
+                else:
+                    request, end = decode_large(entry.decoders[version], frame, position)
                 if end > len(frame):
                     raise MalformedMessage("truncated")
-        except (MalformedMessage, struct.error, IndexError) as error:
+        except _MALFORMED as error:
             self._refuse(connection, f"{_name(frame)} is malformed ({error})")
             return
         context = RequestContext(
             peer, key, version, correlation_id, peer.client_id, started // 1_000_000
         )
         entry.serve(connection, len(frame), context, request, started, self.inject)
+
+    def _serve_large(
+        self, connection: Connection, entry: Entry, frame: bytes, position: int, started: int
+    ) -> None:
+        """Decode a request on another thread, and then process it. Its body begins at `position`."""
+        assert self._executor is not None
+        key, version, correlation_id, _ = _header.unpack_from(frame, 0)
+        peer = connection.peer
+        context = RequestContext(
+            peer, key, version, correlation_id, peer.client_id, started // 1_000_000
+        )
+        context.mark_large()
+        decoding = call(
+            self._executor,
+            partial(_decoded_large, self._now_ns, entry.decoders[version], frame, position),
+            Pool.CODEC,
+        )
+        decoding.add_done_callback(
+            partial(
+                self._on_decoded, connection, connection.defer(), entry, context, frame, started
+            )
+        )
+
+    def _on_decoded(
+        self,
+        connection: Connection,
+        slot: Slot,
+        entry: Entry,
+        context: RequestContext,
+        frame: bytes,
+        started: int,
+        decoding: asyncio.Future[tuple[Any, int]],
+    ) -> None:
+        try:
+            request, duration_ns = decoding.result()
+        except _MALFORMED as error:
+            self._refuse(connection, f"{_name(frame)} is malformed ({error})")
+            return
+        except BaseException:
+            connection.close()  # otherwise the later requests would never be answered
+            raise
+        if not connection.closed:
+            context.add_thread_time(duration_ns)
+            entry.serve(connection, len(frame), context, request, started, self.inject, slot)
 
     def _unserved(self, connection: Connection, frame: memoryview) -> Entry | None:
         """Return the entry of ApiVersions if the version of ApiVersions is not served (KIP-511).

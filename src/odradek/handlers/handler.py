@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from odradek.handlers.pieces import Pieces
 from odradek.model.errors import ApiError
 from odradek.wire.primitives import Message
 
@@ -42,6 +43,7 @@ class Handler:
     - `error_response`: (request, error) -> response, for APIs that `error_answers` cannot serve.
     - `quick` serves the most frequent requests without the creation of an object per field (see
       `QuickFunction`).
+    - `pieces`: how large requests are divided; None if they are not.
     - `overlap`: whether further requests of this API may be processed before the response is sent.
     """
 
@@ -54,3 +56,4 @@ class Handler:
     unstable_version: int | None = None
     quick: QuickFunction | None = None
     error_response: Callable[[Any, ApiError], Message] | None = None
+    pieces: Pieces | None = None

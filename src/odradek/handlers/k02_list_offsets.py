@@ -19,8 +19,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Coroutine
+import asyncio
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
 
 from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
@@ -44,61 +47,153 @@ VERSION_MIN_OF_SPECIAL = {LATEST: 1, EARLIEST: 1, -3: 7, EARLIEST_LOCAL: 8, -5: 
 READ_COMMITTED = 1
 CONSUMER_ID = -1
 DEBUGGING_CONSUMER_ID = -2
+PIECE = 250
+"""About so many topics and partitions are looked up without a pause, in a millisecond."""
+
+
+class _Part(NamedTuple):
+    """Some of the requested partitions of a topic."""
+
+    topic: str
+    partitions: Sequence[ListOffsetsPartition]
+    result: ListOffsetsTopicResponse
+    """The answers are added to it."""
+
+
+_Piece = list[_Part]
 
 
 def handle(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Coroutine[None, None, ListOffsetsResponse]:
     """Return one result per partition."""
-    names = (topic.name for topic in request.topics)
-    refused = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
-
-    def look(files: FileSystem) -> ListOffsetsResponse:
-        return _answer(broker, context, request, refused, files)
-
-    try:
-        return look(broker.cold_reads.non_blocking)
-    except ReadWouldBlock as missing:
-        return broker.cold_reads.look_again(look, missing)
-
-
-def _answer(
-    broker: Broker,
-    context: RequestContext,
-    request: ListOffsetsRequest,
-    refused: Collection[str],
-    files: FileSystem,
-) -> ListOffsetsResponse:
-    missing: list[ReadWouldBlock] = []
-    named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     response = ListOffsetsResponse()
+    search = _Search(broker, context, request)
+    pieces = _pieces(request, response)
+    piece = next(pieces, [])
+    for second in pieces:
+        context.mark_large()
+        return _search_all(search, chain((piece, second), pieces), response)
+    search.count(piece)
+    try:
+        search.look(piece, broker.cold_reads.non_blocking)
+    except ReadWouldBlock as missing:
+        return _look_again(search, piece, missing, response)
+    return response
+
+
+def _pieces(request: ListOffsetsRequest, response: ListOffsetsResponse) -> Iterator[_Piece]:
+    """Divide the partitions of a request, and add the results of its topics to the response."""
+    piece: _Piece = []
+    count = 0
     for topic in request.topics:
         result = ListOffsetsTopicResponse(name=topic.name)
-        for wanted in topic.partitions:
-            try:
-                if topic.name in refused:
-                    raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                if named[topic.name, wanted.partition_index] > 1:
-                    raise ApiError(ErrorCode.INVALID_REQUEST)
-                version_min = VERSION_MIN_OF_SPECIAL.get(wanted.timestamp, 1000)
-                if wanted.timestamp < 0 and context.api_version < version_min:
-                    raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-                partition = broker.replicas.find(topic.name, wanted.partition_index)
-                answer = _look_up(partition, wanted, request, files)
-            except ApiError as error:
-                code = error.code
-                if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < 5:
-                    code = ErrorCode.LEADER_NOT_AVAILABLE
-                answer = ListOffsetsPartitionResponse(error_code=code)
-            except ReadWouldBlock as part:
-                missing.append(part)
-                continue
-            answer.partition_index = wanted.partition_index
-            result.partitions.append(answer)
         response.topics.append(result)
-    if missing:
-        raise ReadWouldBlock.all_of(missing)
+        for begin in range(0, len(topic.partitions) or 1, PIECE):
+            if count >= PIECE:
+                yield piece
+                piece, count = [], 0
+            partitions = topic.partitions[begin : begin + PIECE]
+            piece.append(_Part(topic.name, partitions, result))
+            count += 1 + len(partitions)
+    if piece:
+        yield piece
+
+
+async def _search_all(
+    search: _Search, pieces: Iterable[_Piece], response: ListOffsetsResponse
+) -> ListOffsetsResponse:
+    """Answer a large request in pieces. Other requests are processed between them."""
+    counted: list[_Piece] = []
+    for piece in pieces:
+        search.count(piece)
+        counted.append(piece)
+        await asyncio.sleep(0)
+    for piece in counted:
+        try:
+            search.look(piece, search.broker.cold_reads.non_blocking)
+        except ReadWouldBlock as missing:
+            await _look_again(search, piece, missing, response)
+        await asyncio.sleep(0)
     return response
+
+
+async def _look_again(
+    search: _Search, piece: _Piece, missing: ReadWouldBlock, response: ListOffsetsResponse
+) -> ListOffsetsResponse:
+    await search.broker.cold_reads.look_again(partial(search.look, piece), missing)
+    return response
+
+
+class _Search:
+    """Finds the offsets that a request asks for, a piece at a time."""
+
+    def __init__(
+        self, broker: Broker, context: RequestContext, request: ListOffsetsRequest
+    ) -> None:
+        self.broker = broker
+        self._context = context
+        self._request = request
+        self._named: dict[str, set[int]] = {}
+        """The partitions that the request names."""
+        self._named_twice: set[tuple[str, int]] = set()
+
+    def count(self, piece: _Piece) -> None:
+        """Note which partitions a piece names. Do this for all pieces before the first `look`."""
+        for part in piece:
+            named = self._named.setdefault(part.topic, set())
+            for each in part.partitions:
+                if each.partition_index in named:
+                    self._named_twice.add((part.topic, each.partition_index))
+                named.add(each.partition_index)
+
+    def look(self, piece: _Piece, files: FileSystem) -> None:
+        """Add the answers to the results.
+
+        Raises:
+            ReadWouldBlock: data must be read first. Nothing was added.
+        """
+        names = (part.topic for part in piece)
+        refused = denied(self.broker, self._context, AclOperation.DESCRIBE, TOPIC, names)
+        missing: list[ReadWouldBlock] = []
+        found = [
+            [self._answer(part.topic, each, refused, files, missing) for each in part.partitions]
+            for part in piece
+        ]
+        if missing:
+            raise ReadWouldBlock.all_of(missing)
+        for part, answers in zip(piece, found, strict=True):
+            part.result.partitions += answers
+
+    def _answer(
+        self,
+        topic: str,
+        wanted: ListOffsetsPartition,
+        refused: Collection[str],
+        files: FileSystem,
+        missing: list[ReadWouldBlock],
+    ) -> ListOffsetsPartitionResponse:
+        version = self._context.api_version
+        answer = ListOffsetsPartitionResponse()
+        try:
+            if topic in refused:
+                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            if (topic, wanted.partition_index) in self._named_twice:
+                raise ApiError(ErrorCode.INVALID_REQUEST)
+            version_min = VERSION_MIN_OF_SPECIAL.get(wanted.timestamp, 1000)
+            if wanted.timestamp < 0 and version < version_min:
+                raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+            partition = self.broker.replicas.find(topic, wanted.partition_index)
+            answer = _look_up(partition, wanted, self._request, files)
+        except ApiError as error:
+            code = error.code
+            if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
+                code = ErrorCode.LEADER_NOT_AVAILABLE
+            answer.error_code = code
+        except ReadWouldBlock as part:
+            missing.append(part)
+        answer.partition_index = wanted.partition_index
+        return answer
 
 
 def _look_up(

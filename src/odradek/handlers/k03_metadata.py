@@ -19,7 +19,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from odradek.broker.broker import Broker
@@ -53,8 +53,8 @@ NO_LEADER = -1
 _Wanted = tuple[TopicImage, ErrorCode]
 _UNSEEN = frozenset((ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID))
 """Topics with these errors have no authorized operations."""
-PIECE = 2000
-"""Number of topics and partitions that are described without a pause, in about 5 ms."""
+PIECE = 500
+"""Number of topics and partitions that are described without a pause, in one to two milliseconds."""
 
 
 def handle(
@@ -75,18 +75,18 @@ def handle(
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(broker, context)
     is_all = request.topics is None or (context.api_version == 0 and not request.topics)
-    wanted = list(_all(broker) if is_all else _wanted(broker, context, request))
+    wanted = _all(broker) if is_all else _wanted(broker, context, request)
     hides = is_all and broker.authorizer is not None
     pieces = _fill(broker, context, view, request, response, wanted, hides)
-    if len(wanted) + sum(len(topic.partitions) for topic, _ in wanted) > PIECE:
-        return _in_pieces(response, pieces)
     for _ in pieces:
-        pass
+        context.mark_large()
+        return _in_pieces(response, pieces)
     return response
 
 
 async def _in_pieces(response: MetadataResponse, pieces: Iterator[None]) -> MetadataResponse:
-    """Build a large response in pieces. Other requests are processed between two pieces."""
+    """Build the rest of a large response in pieces. Other requests are processed between them."""
+    await asyncio.sleep(0)
     for _ in pieces:
         await asyncio.sleep(0)
     return response
@@ -98,7 +98,7 @@ def _fill(
     view: ListenerView,
     request: MetadataRequest,
     response: MetadataResponse,
-    wanted: Sequence[tuple[TopicImage, ErrorCode]],
+    wanted: Iterable[_Wanted],
     hides: bool,
 ) -> Iterator[None]:
     """Add the topics and their partitions to the response; yield after each piece.
@@ -131,71 +131,90 @@ def _fill(
 
 
 def _all(broker: Broker) -> Iterable[_Wanted]:
-    return ((topic, ErrorCode.NONE) for topic in broker.metadata.image.topics.by_name.values())
+    topics = list(broker.metadata.image.topics.by_name.values())
+    return ((topic, ErrorCode.NONE) for topic in topics)
 
 
-def _wanted(broker: Broker, context: RequestContext, request: MetadataRequest) -> Iterable[_Wanted]:
-    """Return each requested topic with its error. A topic with an error has no partitions."""
+def _wanted(broker: Broker, context: RequestContext, request: MetadataRequest) -> Iterator[_Wanted]:
+    """Look up the requested topics, `PIECE` at a time. A topic with an error has no partitions.
+
+    Raises:
+        ApiError: topics are named in a way that the version does not have.
+    """
     asked, version = request.topics or [], context.api_version
     if version < TOPIC_ID_VERSION:
         for each in asked:
             if each.name is None or each.topic_id != ZERO:
                 problem = f"version {version} names topics by name only"
                 raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+    topics = broker.metadata.image.topics
     ids = [each.topic_id for each in asked if each.topic_id != ZERO]
     if ids:
-        return _by_id(broker, context, dict.fromkeys(ids))
-    names = dict.fromkeys(each.name for each in asked if each.name is not None)
-    return _by_name(broker, context, names, request.allow_auto_topic_creation)
+        return _by_id(broker, context, topics.by_id, list(dict.fromkeys(ids)))
+    names = list(dict.fromkeys(each.name for each in asked if each.name is not None))
+    creates = request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
+    return _by_name(broker, context, topics.by_name, names, creates)
 
 
-def _by_id(broker: Broker, context: RequestContext, ids: Iterable[bytes]) -> Iterator[_Wanted]:
-    """Return the topics. A topic that the client may not see has no name."""
-    by_id = broker.metadata.image.topics.by_id
-    found = [(topic_id, by_id.get(topic_id)) for topic_id in ids]
-    names = [topic.name for _, topic in found if topic is not None]
-    hidden = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
-    for topic_id, topic in found:
-        if topic is None:
-            yield TopicImage("", topic_id, {}), ErrorCode.UNKNOWN_TOPIC_ID
-        elif topic.name in hidden:
-            yield TopicImage("", topic_id, {}), ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        else:
-            yield topic, ErrorCode.NONE
+def _by_id(
+    broker: Broker,
+    context: RequestContext,
+    topics: Mapping[bytes, TopicImage],
+    ids: Sequence[bytes],
+) -> Iterator[_Wanted]:
+    """Yield the topics. A topic that the client may not see has no name."""
+    for begin in range(0, len(ids), PIECE):
+        found = [(topic_id, topics.get(topic_id)) for topic_id in ids[begin : begin + PIECE]]
+        names = [topic.name for _, topic in found if topic is not None]
+        hidden = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
+        for topic_id, topic in found:
+            if topic is None:
+                yield TopicImage("", topic_id, {}), ErrorCode.UNKNOWN_TOPIC_ID
+            elif topic.name in hidden:
+                yield TopicImage("", topic_id, {}), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            else:
+                yield topic, ErrorCode.NONE
 
 
 def _by_name(
-    broker: Broker, context: RequestContext, names: Collection[str], may_create: bool
-) -> list[_Wanted]:
-    topics = broker.metadata.image.topics.by_name
-    creates = may_create and broker.config.auto_create_topics_enable
-    hidden = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
-    refused = hidden | _not_creatable(broker, context, names, hidden) if creates else hidden
-    found: list[_Wanted] = []
-    missing: list[str] = []
-    for name in names:
-        topic = topics.get(name)
-        error = ErrorCode.NONE
-        if name in refused:
-            topic = TopicImage(name, ZERO, {})
-            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif topic is None:
-            topic = TopicImage(name, ZERO, {})
-            error = ErrorCode.INVALID_TOPIC_EXCEPTION
-            if name_problem(name) is None:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                missing.append(name)
-        found.append((topic, error))
-    if missing and creates:
-        broker.topic_creation.begin(missing, context)
-    return found
+    broker: Broker,
+    context: RequestContext,
+    topics: Mapping[str, TopicImage],
+    names: Sequence[str],
+    creates: bool,
+) -> Iterator[_Wanted]:
+    """Yield the topics. With `creates`, begin to create those that do not exist."""
+    for begin in range(0, len(names), PIECE):
+        piece = names[begin : begin + PIECE]
+        refused = denied(broker, context, AclOperation.DESCRIBE, TOPIC, piece)
+        if creates:
+            refused = refused | _not_creatable(broker, context, topics, piece, refused)
+        missing: list[str] = []
+        for name in piece:
+            topic = topics.get(name)
+            error = ErrorCode.NONE
+            if name in refused:
+                topic = TopicImage(name, ZERO, {})
+                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif topic is None:
+                topic = TopicImage(name, ZERO, {})
+                error = ErrorCode.INVALID_TOPIC_EXCEPTION
+                if name_problem(name) is None:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    missing.append(name)
+            yield topic, error
+        if missing and creates:
+            broker.topic_creation.begin(missing, context)
 
 
 def _not_creatable(
-    broker: Broker, context: RequestContext, names: Collection[str], hidden: Collection[str]
+    broker: Broker,
+    context: RequestContext,
+    topics: Mapping[str, TopicImage],
+    names: Iterable[str],
+    hidden: Collection[str],
 ) -> set[str] | frozenset[str]:
     """Return the topics that do not exist and that the client may not create."""
-    topics = broker.metadata.image.topics.by_name
     missing = [name for name in names if name not in topics and name not in hidden]
     create = AclOperation.CREATE
     if not missing or permits_cluster(broker, context, create, log_denied=False):

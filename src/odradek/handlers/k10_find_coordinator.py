@@ -24,6 +24,7 @@ from odradek.handlers.authorization import (
     require_cluster,
 )
 from odradek.handlers.handler import Handler
+from odradek.handlers.pieces import Pieces
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_TOPIC
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
@@ -128,5 +129,9 @@ def _error_response(request: FindCoordinatorRequest, error: ApiError) -> FindCoo
 
 
 HANDLER = Handler(
-    request=FindCoordinatorRequest, versions=(0, 6), handle=handle, error_response=_error_response
+    request=FindCoordinatorRequest,
+    versions=(0, 6),
+    handle=handle,
+    error_response=_error_response,
+    pieces=Pieces("coordinator_keys", "coordinators", 250),
 )

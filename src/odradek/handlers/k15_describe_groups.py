@@ -13,6 +13,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.group_descriptions import described
 from odradek.handlers.handler import Handler
+from odradek.handlers.pieces import Pieces
 from odradek.wire.generated.describe_groups_request import DescribeGroupsRequest
 from odradek.wire.generated.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 
@@ -32,4 +33,9 @@ async def handle(
     return DescribeGroupsResponse(groups=groups)
 
 
-HANDLER = Handler(request=DescribeGroupsRequest, versions=(0, 6), handle=handle)
+HANDLER = Handler(
+    request=DescribeGroupsRequest,
+    versions=(0, 6),
+    handle=handle,
+    pieces=Pieces("groups", "groups", 100),
+)

@@ -8,6 +8,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.authorization import TOPIC, AclOperation, denied, permits_cluster
 from odradek.handlers.handler import Handler
+from odradek.handlers.pieces import Pieces
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
 from odradek.wire.generated.offset_for_leader_epoch_response import (
@@ -51,4 +52,9 @@ def _refused(
     return denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
 
 
-HANDLER = Handler(request=OffsetForLeaderEpochRequest, versions=(2, 4), handle=handle)
+HANDLER = Handler(
+    request=OffsetForLeaderEpochRequest,
+    versions=(2, 4),
+    handle=handle,
+    pieces=Pieces("topics", "topics", 250),
+)

@@ -25,6 +25,7 @@ from odradek.config.describe import (
 )
 from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, require, require_cluster
 from odradek.handlers.handler import Handler
+from odradek.handlers.pieces import Pieces
 from odradek.model.config_resource import ResourceType, Source
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import name_problem
@@ -186,4 +187,10 @@ def _setting(each: Described, request: DescribeConfigsRequest) -> DescribeConfig
     return result
 
 
-HANDLER = Handler(request=DescribeConfigsRequest, versions=(1, 4), handle=handle, controller=handle)
+HANDLER = Handler(
+    request=DescribeConfigsRequest,
+    versions=(1, 4),
+    handle=handle,
+    controller=handle,
+    pieces=Pieces("resources", "results", 10),
+)

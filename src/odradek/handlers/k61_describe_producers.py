@@ -6,6 +6,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.authorization import TOPIC, AclOperation, permits
 from odradek.handlers.handler import Handler
+from odradek.handlers.pieces import Pieces
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_name import name_problem
 from odradek.wire.generated.describe_producers_request import DescribeProducersRequest
@@ -62,4 +63,9 @@ def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
     )
 
 
-HANDLER = Handler(request=DescribeProducersRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(
+    request=DescribeProducersRequest,
+    versions=(0, 0),
+    handle=handle,
+    pieces=Pieces("topics", "topics", 100),
+)

@@ -12,6 +12,7 @@ from odradek.handlers.authorization import (
     permits,
 )
 from odradek.handlers.handler import Handler
+from odradek.handlers.pieces import Pieces
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.describe_transactions_request import DescribeTransactionsRequest
 from odradek.wire.generated.describe_transactions_response import (
@@ -43,4 +44,9 @@ async def _describe(
     return state
 
 
-HANDLER = Handler(request=DescribeTransactionsRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(
+    request=DescribeTransactionsRequest,
+    versions=(0, 0),
+    handle=handle,
+    pieces=Pieces("transactional_ids", "transaction_states", 100),
+)

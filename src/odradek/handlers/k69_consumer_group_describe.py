@@ -14,6 +14,7 @@ from odradek.broker.context import RequestContext
 from odradek.handlers.group_descriptions import described, visible
 from odradek.handlers.handler import Handler
 from odradek.handlers.k68_consumer_group_heartbeat import check_enabled
+from odradek.handlers.pieces import Pieces
 from odradek.wire.generated.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from odradek.wire.generated.consumer_group_describe_response import (
     ConsumerGroupDescribeResponse,
@@ -48,4 +49,9 @@ def _topics(group: DescribedGroup) -> Iterator[str]:
                 yield each.topic_name
 
 
-HANDLER = Handler(request=ConsumerGroupDescribeRequest, versions=(0, 1), handle=handle)
+HANDLER = Handler(
+    request=ConsumerGroupDescribeRequest,
+    versions=(0, 1),
+    handle=handle,
+    pieces=Pieces("group_ids", "groups", 100),
+)

@@ -12,6 +12,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.group_descriptions import described, visible
 from odradek.handlers.handler import Handler
+from odradek.handlers.pieces import Pieces
 from odradek.handlers.share_groups import check_enabled
 from odradek.wire.generated.share_group_describe_request import ShareGroupDescribeRequest
 from odradek.wire.generated.share_group_describe_response import (
@@ -46,4 +47,9 @@ def _topics(group: DescribedGroup) -> Iterator[str]:
             yield each.topic_name
 
 
-HANDLER = Handler(request=ShareGroupDescribeRequest, versions=(1, 1), handle=handle)
+HANDLER = Handler(
+    request=ShareGroupDescribeRequest,
+    versions=(1, 1),
+    handle=handle,
+    pieces=Pieces("group_ids", "groups", 100),
+)

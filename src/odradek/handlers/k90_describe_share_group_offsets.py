@@ -14,6 +14,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, require
 from odradek.handlers.handler import Handler
+from odradek.handlers.pieces import Pieces
 from odradek.handlers.share_groups import check_enabled
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.describe_share_group_offsets_request import (
@@ -88,4 +89,5 @@ HANDLER = Handler(
     request=DescribeShareGroupOffsetsRequest,
     versions=(0, 1),
     handle=handle,
+    pieces=Pieces("groups", "groups", 100),
 )

@@ -139,7 +139,7 @@ class BrokerRole:
     def _new_service(
         broker: Broker, endpoints: Sequence[BoundEndpoint], inject: Inject | None
     ) -> Service:
-        dispatcher = Dispatcher(broker_table(broker), broker.clock, inject)
+        dispatcher = Dispatcher(broker_table(broker), broker.clock, inject, broker.executor)
         service = Service(broker.config, dispatcher, endpoints, broker)
         broker.use_certificate_names(service.certificate_names)
         return service

@@ -133,7 +133,9 @@ class ControllerRole:
             ListenError: another process listens on one of the addresses.
         """
         if endpoints:
-            dispatcher = Dispatcher(controller_table(self._parts), self._clock)
+            dispatcher = Dispatcher(
+                controller_table(self._parts), self._clock, executor=self._gate_parts.executor
+            )
             self._quotas.listen(
                 lambda quotas: dispatcher.use_charge(
                     None if quotas is None else charge_on_controller

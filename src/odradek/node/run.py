@@ -40,7 +40,7 @@ FREEZE_RECORDS = 10_000
 collection. A collection that scans a million offsets blocks the event loop for 100 ms and finds no
 garbage."""
 
-SWITCH_INTERVAL_SECONDS = 0.001
+SWITCH_INTERVAL_SECONDS = 0.0003
 """How long another thread that computes in Python may keep the event loop waiting, each time that
 the loop wants to continue. Python's default is 5 ms. See docs/architecture.md#rules."""
 
