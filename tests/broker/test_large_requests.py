@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from compat.lab.wire_client import WireClient, decode_response
 from tests.attacks.attack import is_closed
+from tests.bad_input.coordinators.requests import wait_for_coordinators
 
 import odradek.handlers.dispatch
 from odradek.handlers import k02_list_offsets
@@ -187,10 +188,11 @@ def test_an_error_in_a_later_piece_is_that_of_the_whole_request(broker):
 
 
 def test_many_groups_are_described_in_pieces(broker):
-    """The handler is a coroutine. There is no coordinator before a group has been used."""
+    """The handler is a coroutine."""
     names = [f"group-{number}" for number in range(450)]
+    wait_for_coordinators(broker.port)
     with WireClient(broker.port) as wire:
         asked = DescribeGroupsRequest(groups=names)
         answer = wire.call("DescribeGroups", 5, asked, DescribeGroupsResponse)
     assert sorted(each.group_id for each in answer.groups) == sorted(names)
-    assert {each.error_code for each in answer.groups} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert {each.group_state for each in answer.groups} == {"Dead"}

@@ -11,7 +11,6 @@ from odradek.broker.broker import Broker
 from odradek.broker.context import RequestContext
 from odradek.handlers.authorization import GROUP, AclOperation, denied
 from odradek.handlers.handler import Handler
-from odradek.handlers.pieces import Pieces
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.delete_groups_request import DeleteGroupsRequest
 from odradek.wire.generated.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
@@ -33,9 +32,4 @@ async def handle(
     return DeleteGroupsResponse(results=[*results, *failed])
 
 
-HANDLER = Handler(
-    request=DeleteGroupsRequest,
-    versions=(0, 3),
-    handle=handle,
-    pieces=Pieces("groups_names", "results", 100),
-)
+HANDLER = Handler(request=DeleteGroupsRequest, versions=(0, 3), handle=handle)
