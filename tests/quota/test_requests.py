@@ -12,6 +12,7 @@ from compat.lab.wire_client import WireClient
 from odradek.client.admin.quotas import alter_quotas, describe_quotas
 from odradek.client.cluster import Cluster
 from odradek.config.authorizer import STANDARD_AUTHORIZER
+from odradek.handlers import k32_describe_configs
 from odradek.handlers import produce as handler
 from odradek.log import RecordsRefused
 from odradek.log.validation import validate
@@ -40,6 +41,11 @@ from odradek.wire.generated.create_topics_request import CreatableTopic, CreateT
 from odradek.wire.generated.create_topics_response import CreateTopicsResponse
 from odradek.wire.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from odradek.wire.generated.delete_topics_response import DeleteTopicsResponse
+from odradek.wire.generated.describe_configs_request import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from odradek.wire.generated.describe_configs_response import DescribeConfigsResponse
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.generated.fetch_response import FetchResponse
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
@@ -248,6 +254,32 @@ def test_the_time_of_other_threads_is_counted(broker, monkeypatch, is_valid):
         entry.use_charge(None)
     code = answer.responses[0].partition_responses[0].error_code
     assert code == (ErrorCode.NONE if is_valid else ErrorCode.INVALID_RECORD)
+    assert sum(costs) >= 300_000_000
+
+
+def test_the_time_of_a_handler_in_pieces_is_counted(broker, monkeypatch):
+    """DescribeConfigs of many topics is a coroutine that lets others work."""
+    costs = []
+    describe = k32_describe_configs._describe
+
+    def charge(key, peer, request_bytes, cost_ns, told_ms, *, silent):
+        costs.append(cost_ns)
+        return 0
+
+    def slowly(*arguments):
+        time.sleep(0.003)
+        return describe(*arguments)
+
+    monkeypatch.setattr(k32_describe_configs, "_describe", slowly)
+    resources = [DescribeConfigsResource(resource_type=2, resource_name="t") for _ in range(100)]
+    entry = broker.node.dispatcher.entries[32]
+    entry.use_charge(charge)
+    try:
+        with WireClient(broker.port) as wire:
+            request = DescribeConfigsRequest(resources=resources)
+            wire.call("DescribeConfigs", 4, request, DescribeConfigsResponse)
+    finally:
+        entry.use_charge(None)
     assert sum(costs) >= 300_000_000
 
 

@@ -24,7 +24,7 @@ class RequestContext:
         "is_large",
         "peer",
         "received_ms",
-        "threads_ns",
+        "worked_ns",
     )
 
     def __init__(
@@ -45,17 +45,17 @@ class RequestContext:
         """When the request was received, in milliseconds of the monotonic clock."""
         self.is_large = False
         """Whether another thread encodes the response, because the request or the response is large."""
-        self.threads_ns = 0
-        """How long other threads than the event loop's have worked for the request, in nanoseconds.
-        The quota request_percentage counts this time too."""
+        self.worked_ns = 0
+        """How long other threads have worked for the request, and the event loop after the handler has
+        returned, in nanoseconds. The quota request_percentage counts this time too."""
 
     def mark_large(self) -> None:
         """Let another thread encode the response, because it has many elements."""
         self.is_large = True
 
-    def add_thread_time(self, duration_ns: int) -> None:
-        """Count the time that another thread has worked for the request."""
-        self.threads_ns += duration_ns
+    def add_work(self, duration_ns: int) -> None:
+        """Add to `worked_ns`."""
+        self.worked_ns += duration_ns
 
     @property
     def principal(self) -> str:

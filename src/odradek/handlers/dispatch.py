@@ -29,6 +29,7 @@ from odradek.env.executor import Executor, Pool, call
 from odradek.env.file_range import FileRange
 from odradek.handlers.error_answers import error_answer
 from odradek.handlers.handler import Handler
+from odradek.handlers.measured_steps import measured
 from odradek.handlers.pieces import in_pieces
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.connection import Connection
@@ -141,10 +142,12 @@ class Entry:
             slot = connection.defer(self.overlap)
         cost_ns = 0 if self.charge is None else self._now_ns() - began
         if answer is None or isinstance(answer, Message):
-            cost_ns += context.threads_ns
+            cost_ns += context.worked_ns
             self._answer(connection, slot, frame_bytes, context, request, answer, started, cost_ns)
             return
         if not isinstance(answer, asyncio.Future):
+            if self.charge is not None:
+                answer = measured(answer, self._now_ns, context.add_work)
             answer = asyncio.ensure_future(answer)
             self._tasks.add(answer)
             answer.add_done_callback(self._tasks.discard)
@@ -176,7 +179,7 @@ class Entry:
             answer = self._error_answer(context, request, error)
         if not connection.closed:
             try:
-                cost_ns += context.threads_ns
+                cost_ns += context.worked_ns
                 self._answer(
                     connection, slot, frame_bytes, context, request, answer, started, cost_ns
                 )
@@ -472,7 +475,7 @@ class Dispatcher:
             connection.close()  # otherwise the later requests would never be answered
             raise
         if not connection.closed:
-            context.add_thread_time(duration_ns)
+            context.add_work(duration_ns)
             entry.serve(connection, len(frame), context, request, started, self.inject, slot)
 
     def _unserved(self, connection: Connection, frame: memoryview) -> Entry | None:

@@ -321,7 +321,7 @@ def _timed(
     try:
         return validation()
     finally:
-        context.add_thread_time(now_ns() - started)
+        context.add_work(now_ns() - started)
 
 
 def _is_zstd(records: Buffer) -> bool:
