@@ -34,11 +34,18 @@ from odradek.handlers.pieces import in_pieces
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.connection import Connection
 from odradek.network.peer import NULL_CLIENT_ID, Peer
+from odradek.network.receive_buffers import REUSED_BYTES_MAX
 from odradek.network.responses import Part, Slot
 from odradek.telemetry.request_metrics import RequestMetrics
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
 from odradek.wire.large_requests import LARGE_BYTES, decode_large
-from odradek.wire.primitives import Decoder, MalformedMessage, Message, skip_tagged_fields
+from odradek.wire.primitives import (
+    Buffer,
+    Decoder,
+    MalformedMessage,
+    Message,
+    skip_tagged_fields,
+)
 
 log = logging.getLogger("odradek.request")
 
@@ -330,7 +337,7 @@ None replaces the handler's response."""
 
 
 def _decoded_large(
-    now_ns: Callable[[], int], decoder: Decoder, data: bytes, position: int
+    now_ns: Callable[[], int], decoder: Decoder, data: Buffer, position: int
 ) -> tuple[Any, int]:
     """Return a decoded request, and how many nanoseconds it has taken."""
     began = now_ns()
@@ -340,7 +347,7 @@ def _decoded_large(
     return request, now_ns() - began
 
 
-def _name(frame: memoryview | bytes) -> str:
+def _name(frame: Buffer) -> str:
     """Return the API and the version of a request, which may be malformed."""
     key, version = _api.unpack_from(frame, 0)
     return f"{BY_KEY[key].name if key in BY_KEY else f'the unknown API {key}'} version {version}"
@@ -420,7 +427,7 @@ class Dispatcher:
                 if len(frame) <= LARGE_BYTES:
                     request, end = entry.decoders[version](frame, position)
                 elif key != _PRODUCE_KEY and self._executor is not None:
-                    self._serve_large(connection, entry, bytes(frame), position, started)
+                    self._serve_large(connection, entry, frame, position, started)
                     return
                 else:
                     request, end = decode_large(entry.decoders[version], frame, position)
@@ -435,10 +442,16 @@ class Dispatcher:
         entry.serve(connection, len(frame), context, request, started, self.inject)
 
     def _serve_large(
-        self, connection: Connection, entry: Entry, frame: bytes, position: int, started: int
+        self,
+        connection: Connection,
+        entry: Entry,
+        received: memoryview,
+        position: int,
+        started: int,
     ) -> None:
         """Decode a request on another thread, and then process it. Its body begins at `position`."""
         assert self._executor is not None
+        frame = bytes(received) if len(received) <= REUSED_BYTES_MAX else received
         key, version, correlation_id, _ = _header.unpack_from(frame, 0)
         peer = connection.peer
         context = RequestContext(
@@ -462,7 +475,7 @@ class Dispatcher:
         slot: Slot,
         entry: Entry,
         context: RequestContext,
-        frame: bytes,
+        frame: Buffer,
         started: int,
         decoding: asyncio.Future[tuple[Any, int]],
     ) -> None:

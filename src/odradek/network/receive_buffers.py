@@ -23,6 +23,8 @@ MARGIN_BYTES: Final = 4096
 """The size of a batch is often a power of two. This is the space for the rest of the request."""
 SIZES: Final = tuple((1 << exponent) + MARGIN_BYTES for exponent in range(14, 21))
 """Sizes of the buffers that are kept, from 16 KB to 1 MB. Larger buffers are not kept."""
+REUSED_BYTES_MAX: Final = SIZES[-1]
+"""A longer frame is in memory of its own, which is not used again after the frame."""
 SPARE_BYTES_MAX: Final = 2 * 1024 * 1024
 """Maximum total size of the spare buffers of each size."""
 SMALL_BYTES_MAX: Final = 2048
