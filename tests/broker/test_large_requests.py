@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -149,6 +151,22 @@ def test_a_client_that_leaves_is_not_answered(broker, threads, caplog):
     assert len(response.topics[0].partitions) == MANY
     assert "failed" not in caplog.text
     assert "exception" not in caplog.text.lower()
+
+
+def test_many_clients_with_large_requests_take_turns(broker, threads):
+    """All are answered, though only some are processed at the same time, and one client leaves."""
+    frame = _frame(broker, request(("orders", list(range(MANY)))))
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(WireClient(broker.port)) for _ in range(12)]
+        for wire in clients:
+            wire.send(frame)
+        clients.pop().close()
+        for wire in clients:
+            response = decode_response("ListOffsets", 7, wire.receive(), ListOffsetsResponse)
+            assert len(response.topics[0].partitions) == MANY
+    dispatcher = broker.node.dispatcher
+    while dispatcher._large_running or dispatcher._large_waiting:
+        time.sleep(0.01)  # the request of the client that has left
 
 
 TOPIC_TYPE, UNKNOWN_TYPE = 2, 99

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -56,6 +57,9 @@ _api: Final = struct.Struct(">hh")
 _response_header: Final = struct.Struct(">ii")
 _response_header_tagged: Final = struct.Struct(">iix")
 _PRODUCE_KEY: Final = 0
+_LARGE_MAX: Final = 4
+"""So many large requests are processed at the same time, because each needs memory for its elements."""
+_PURGE_MIN: Final = 64
 _MALFORMED: Final = (MalformedMessage, struct.error, IndexError)
 
 
@@ -128,10 +132,11 @@ class Entry:
         started: int,
         inject: Inject | None,
         slot: Slot | None = None,
-    ) -> None:
+    ) -> asyncio.Task[None] | None:
         """Call the handler; send its response now, or when the handler's future completes.
 
-        `slot` is the place of the response if the request was deferred already.
+        Return the task of a handler that is a coroutine. `slot` is the place of the response if the
+        request was deferred already.
         """
         began = started if slot is None else self._now_ns()
         try:
@@ -145,24 +150,26 @@ class Entry:
         if slot is None:
             if answer is None or isinstance(answer, Message):
                 self._answer(connection, None, frame_bytes, context, request, answer, started, -1)
-                return
+                return None
             slot = connection.defer(self.overlap)
         cost_ns = 0 if self.charge is None else self._now_ns() - began
         if answer is None or isinstance(answer, Message):
             cost_ns += context.worked_ns
             self._answer(connection, slot, frame_bytes, context, request, answer, started, cost_ns)
-            return
+            return None
+        task = None
         if not isinstance(answer, asyncio.Future):
             if self.charge is not None:
                 answer = measured(answer, self._now_ns, context.add_work)
-            answer = asyncio.ensure_future(answer)
-            self._tasks.add(answer)
-            answer.add_done_callback(self._tasks.discard)
+            answer = task = asyncio.ensure_future(answer)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         answer.add_done_callback(
             lambda done: self._on_done(
                 connection, slot, frame_bytes, context, request, started, cost_ns, done
             )
         )
+        return task
 
     def _on_done(
         self,
@@ -374,6 +381,12 @@ class Dispatcher:
             key: Entry(*bound, self._now_ns, self._tasks, executor)
             for key, bound in handlers.items()
         }
+        self._large_running = 0
+        """Large requests that are being decoded, or whose handlers work in pieces."""
+        self._large_waiting: deque[tuple[Connection, Callable[[], None]]] = deque()
+        """Large requests that wait for others, with a function that begins to decode each."""
+        self._purge_at = _PURGE_MIN
+        """If so many wait, those whose clients have left are removed."""
         self.requests_refused = 0
         self.inject = inject
 
@@ -458,16 +471,43 @@ class Dispatcher:
             peer, key, version, correlation_id, peer.client_id, started // 1_000_000
         )
         context.mark_large()
-        decoding = call(
-            self._executor,
-            partial(_decoded_large, self._now_ns, entry.decoders[version], frame, position),
-            Pool.CODEC,
+        begin = partial(
+            self._decode, connection, connection.defer(), entry, context, frame, position, started
         )
+        if self._large_running < _LARGE_MAX:
+            begin()
+            return
+        if len(self._large_waiting) >= self._purge_at:
+            self._large_waiting = deque(each for each in self._large_waiting if not each[0].closed)
+            self._purge_at = max(_PURGE_MIN, 2 * len(self._large_waiting))
+        self._large_waiting.append((connection, begin))
+
+    def _decode(
+        self,
+        connection: Connection,
+        slot: Slot,
+        entry: Entry,
+        context: RequestContext,
+        frame: Buffer,
+        position: int,
+        started: int,
+    ) -> None:
+        assert self._executor is not None
+        self._large_running += 1
+        decoder = entry.decoders[context.api_version]
+        work = partial(_decoded_large, self._now_ns, decoder, frame, position)
+        decoding = call(self._executor, work, Pool.CODEC)
         decoding.add_done_callback(
-            partial(
-                self._on_decoded, connection, connection.defer(), entry, context, frame, started
-            )
+            partial(self._on_decoded, connection, slot, entry, context, frame, started)
         )
+
+    def _end_large(self, _: object = None) -> None:
+        """Begin with the next large request whose client has not left."""
+        self._large_running -= 1
+        while self._large_waiting and self._large_running < _LARGE_MAX:
+            connection, begin = self._large_waiting.popleft()
+            if not connection.closed:
+                begin()
 
     def _on_decoded(
         self,
@@ -479,17 +519,24 @@ class Dispatcher:
         started: int,
         decoding: asyncio.Future[tuple[Any, int]],
     ) -> None:
+        task = None
         try:
             request, duration_ns = decoding.result()
+            if not connection.closed:
+                context.add_work(duration_ns)
+                task = entry.serve(
+                    connection, len(frame), context, request, started, self.inject, slot
+                )
         except _MALFORMED as error:
             self._refuse(connection, f"{_name(frame)} is malformed ({error})")
-            return
         except BaseException:
             connection.close()  # otherwise the later requests would never be answered
             raise
-        if not connection.closed:
-            context.add_work(duration_ns)
-            entry.serve(connection, len(frame), context, request, started, self.inject, slot)
+        finally:
+            if task is None:
+                self._end_large()
+            else:
+                task.add_done_callback(self._end_large)
 
     def _unserved(self, connection: Connection, frame: memoryview) -> Entry | None:
         """Return the entry of ApiVersions if the version of ApiVersions is not served (KIP-511).
