@@ -227,6 +227,19 @@ def test_the_start_passes_a_stored_record_without_a_later_one() -> None:
     assert (made.acquirable_from(), made.start_offset, made.complete_count) == (10, 10, 0)
 
 
+def test_without_delays_only_the_count_of_complete_records_passes_it() -> None:
+    """As in Apache Kafka, the start offset moves with the next acquisition of later records."""
+    made = machine(settings(delays=False), 8, StateBatch(9, 9, RecordState.ARCHIVED, 1))
+    log = [FetchedBatch(8, 8, 70, -1, False, False)]
+    made.acquire(Request("a", False, 1, 1), 8, log, (), 0)
+    acknowledge(made, 8, 8, ACCEPT)
+    assert (made.acquirable_from(), made.start_offset, made.complete_count) == (10, 9, 1)
+    log = [FetchedBatch(10, 10, 70, -1, False, False)]
+    made.acquire(Request("a", False, 1, 1), 10, log, (), 0)
+    acknowledge(made, 10, 10, ACCEPT)
+    assert (made.start_offset, made.complete_count) == (11, 0)
+
+
 class History:
     """A random history with failed writes and restarts, and what the coordinator has stored."""
 

@@ -17,6 +17,11 @@ def test_no_violation(seed: int) -> None:
     assert simulate(seed, ClusterScenario).violations == []
 
 
+def test_a_run_ends_when_the_start_offset_of_a_share_group_waits_for_later_records() -> None:
+    """At the end of this seed, all records before the end offset are complete."""
+    assert simulate(21_808_900_150, partial(ClusterScenario, pace=SHORT)).violations == []
+
+
 def test_the_same_seed_gives_the_same_history() -> None:
     short = partial(ClusterScenario, pace=SHORT)
     one, other = simulate(5, short), simulate(5, short)

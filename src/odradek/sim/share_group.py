@@ -126,12 +126,16 @@ _Led = tuple[Partition, LocalSharePartition | None]
 
 
 def _is_complete(led: _Led) -> bool:
-    """Return whether no record of a partition can be delivered any more."""
+    """Return whether no record of a partition can be delivered any more.
+
+    Records in flight may all be complete. After a change of the leader the start offset passes them
+    only when a later record is acquired, as in Apache Kafka (`Window.close_gaps`).
+    """
     partition, local = led
     if local is None or not local.machine.is_active:
         return False
-    end = partition.log.log_end_offset
-    return local.machine.start_offset == partition.log.high_watermark == end
+    complete_to = local.machine.start_offset + local.machine.complete_count
+    return complete_to == partition.log.high_watermark == partition.log.log_end_offset
 
 
 def _led(machine: Machine) -> Iterator[_Led]:
