@@ -2,7 +2,7 @@
 
 Four producers with one client id send as fast as they can, under a quota of 10 MB/s for this client
 id. After a warm-up, in which they use the burst that a quota allows, their acknowledged bytes are
-counted for a bit more than a minute. Four consumers with another client id do the same with fetches.
+counted for a minute. Four consumers with another client id do the same with fetches.
 The rates must differ from the quota by at most 10 %, and no client may report an error.
 
 Then a quiet tenant sends a thousand records per second: first alone, and then beside the four
@@ -37,10 +37,11 @@ CLIENTS = 4
 QUOTA = 10_000_000
 """Bytes per second."""
 VALUE_BYTES = 1000
-WARM_UP_SECONDS, SECONDS, QUICK_SECONDS = 15, 66, 11
+WARM_UP_SECONDS, SECONDS, QUICK_SECONDS = 15, 60, 12
 """The burst of a quota is ten times its rate. It takes as long until the rate is that of the quota. Then
-clients send a burst whenever the windows with the last one have ended, about every eleven seconds. So
-six such periods are counted. The quick run counts one."""
+clients send a burst whenever the windows with the last one are over. With Kafka's eleven windows of a
+second this is the case about every twelve seconds: a window counts until its last value is eleven
+seconds old. So five such periods are counted. The quick run counts one."""
 FETCHED_RECORDS = 60_000
 """The records of each partition, which consumers read again and again."""
 DEVIATION_MAX = 10.0

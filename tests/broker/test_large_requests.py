@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator
 
@@ -11,9 +10,9 @@ import pytest
 from compat.lab.wire_client import WireClient, decode_response
 from tests.attacks.attack import is_closed
 from tests.bad_input.coordinators.requests import wait_for_coordinators
+from tests.support.threads import threads_of
 
-import odradek.handlers.dispatch
-from odradek.handlers import k02_list_offsets
+from odradek.handlers import k02_list_offsets, large_requests
 from odradek.model.errors import ErrorCode
 from odradek.testing import Broker
 from odradek.wire.generated.describe_configs_request import (
@@ -29,7 +28,7 @@ from odradek.wire.generated.list_offsets_request import (
     ListOffsetsTopic,
 )
 from odradek.wire.generated.list_offsets_response import ListOffsetsResponse
-from odradek.wire.large_requests import LARGE_BYTES, decode_large
+from odradek.wire.large_requests import LARGE_BYTES
 
 LATEST = -1
 MANY = 20_000
@@ -47,14 +46,7 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the threads that decode large requests, in their order."""
-    names: list[str] = []
-
-    def recorded(*arguments):
-        names.append(threading.current_thread().name)
-        return decode_large(*arguments)
-
-    monkeypatch.setattr(odradek.handlers.dispatch, "decode_large", recorded)
-    return names
+    return threads_of(monkeypatch, large_requests, "decode_large")
 
 
 def request(*topics: tuple[str, list[int]]) -> ListOffsetsRequest:
@@ -164,8 +156,7 @@ def test_many_clients_with_large_requests_take_turns(broker, threads):
         for wire in clients:
             response = decode_response("ListOffsets", 7, wire.receive(), ListOffsetsResponse)
             assert len(response.topics[0].partitions) == MANY
-    dispatcher = broker.node.dispatcher
-    while dispatcher._large_running or dispatcher._large_waiting:
+    while len(broker.node.dispatcher.large):
         time.sleep(0.01)  # the request of the client that has left
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 
@@ -10,9 +9,9 @@ import pytest
 from compat.lab.wire_client import WireClient, decode_response
 from confluent_kafka import Consumer, TopicPartition
 from tests.log.support import batch
+from tests.support.threads import threads_of
 
-import odradek.handlers.produce
-from odradek.log.validation import validate
+from odradek.handlers import produce
 from odradek.model.errors import ErrorCode
 from odradek.records.compression import Codec
 from odradek.testing import Broker
@@ -41,14 +40,7 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the threads of long validations, in their order."""
-    names: list[str] = []
-
-    def recorded(*arguments):
-        names.append(threading.current_thread().name)
-        return validate(*arguments)
-
-    monkeypatch.setattr(odradek.handlers.produce, "validate", recorded)
-    return names
+    return threads_of(monkeypatch, produce, "validate")
 
 
 def request(topic: str, *batches: bytes, first: int = 0, acks: int = -1) -> ProduceRequest:

@@ -38,7 +38,7 @@ from odradek.env import kerberos
 from odradek.env.executor import Pool
 from odradek.env.network import Transport
 from odradek.handlers import k18_api_versions
-from odradek.handlers.dispatch import Entry
+from odradek.handlers.entry import Entry
 from odradek.handlers.gate_context import GateContext
 from odradek.handlers.tls_gate import count_refused_handshake
 from odradek.model.errors import ApiError, ErrorCode

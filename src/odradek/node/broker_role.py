@@ -25,7 +25,8 @@ from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
-from odradek.handlers.dispatch import Dispatcher, Inject
+from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.entry import Inject
 from odradek.log import LogDirectory, PartitionLog
 from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint

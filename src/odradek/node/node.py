@@ -51,7 +51,8 @@ from odradek.env.executor import Executor, ThreadExecutor
 from odradek.env.file_system import FileSystem, OsFileSystem
 from odradek.env.network import Network, SocketNetwork
 from odradek.env.randomness import RandomBytes, system_random_bytes
-from odradek.handlers.dispatch import Dispatcher, Inject
+from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.entry import Inject
 from odradek.network.server import Server
 from odradek.node.broker_role import BrokerRole
 from odradek.node.channels import Channels, local_channels, member_channels, remote_channels
@@ -106,7 +107,7 @@ class Node:
         formatted with it. Otherwise empty directories get the cluster id of the formatted
         directories, or a random id if there are none. `on_loaded` is called with the number of
         records when a coordinator has loaded a partition. `inject` injects faults into requests for
-        tests (see `Inject` in `odradek.handlers.dispatch`).
+        tests (see `Inject` in `odradek.handlers.entry`).
         """
         self.config = config
         self.selector = selector

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.broker.context import RequestContext
-from odradek.handlers.dispatch import Entry
+from odradek.handlers.entry import Entry
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.produce_request import ProduceRequest
 

@@ -20,7 +20,7 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.env.event_loop import new_event_loop
 from odradek.env.executor import ThreadExecutor
 from odradek.env.process import ChildProcess
-from odradek.handlers.dispatch import Inject
+from odradek.handlers.entry import Inject
 from odradek.node.node import Node
 from odradek.testing.files import UnsyncedFileSystem
 from odradek.testing.network import NodeNetwork

@@ -1,0 +1,317 @@
+"""One API of a dispatcher: calls the handler, encodes the responses, and counts them.
+
+The response is sent at once, or when the future or the coroutine of the handler completes. Another
+thread encodes a large response (`RequestContext.is_large`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from odradek.broker.client_quotas import Charge
+from odradek.broker.context import RequestContext
+from odradek.env.executor import Executor, Pool, call
+from odradek.env.file_range import FileRange
+from odradek.handlers.error_answers import error_answer
+from odradek.handlers.handler import Handler
+from odradek.handlers.measured_steps import measured
+from odradek.handlers.pieces import in_pieces
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.network.connection import Connection
+from odradek.network.peer import Peer
+from odradek.network.responses import Part, Slot
+from odradek.telemetry.request_metrics import RequestMetrics
+from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
+from odradek.wire.primitives import Message
+
+log = logging.getLogger("odradek.request")
+
+QuickFunction = Callable[[Peer, memoryview, int, int, int], bytes | None]
+
+_response_header: Final = struct.Struct(">ii")
+_response_header_tagged: Final = struct.Struct(">iix")
+
+
+class Entry:
+    """One served API: calls the handler, encodes the responses and counts them."""
+
+    __slots__ = (
+        "_executor",
+        "_now_ns",
+        "_tasks",
+        "charge",
+        "decoders",
+        "error_response",
+        "flexible_min",
+        "handle",
+        "key",
+        "metrics",
+        "name",
+        "overlap",
+        "quick",
+        "tagged_header_min",
+        "version_max",
+        "version_min",
+    )
+
+    def __init__(
+        self,
+        handler: Handler,
+        handle: Callable[[RequestContext, Any], Any],
+        quick: QuickFunction | None,
+        now_ns: Callable[[], int],
+        tasks: set[asyncio.Task[None]],
+        executor: Executor | None,
+    ) -> None:
+        """`tasks` is a set to which the running tasks of coroutine handlers are added. Without an
+        executor, large responses are encoded on this thread."""
+        key = handler.request.API_KEY
+        assert key is not None
+        api = BY_KEY[key]
+        self.key = key
+        self.name = api.name
+        self.version_min, self.version_max = handler.versions
+        self.flexible_min = api.flexible_min
+        self.tagged_header_min = 32767 if key == API_VERSIONS_KEY else api.flexible_min
+        self.decoders = handler.request.DECODERS
+        self.handle = (
+            handle if handler.pieces is None else partial(in_pieces, handle, handler.pieces)
+        )
+        self.overlap = handler.overlap
+        self.quick = quick
+        self.error_response = handler.error_response
+        self.metrics = RequestMetrics()
+        """A duration is the time from the dispatch of a request to its response."""
+        self.charge: Charge | None = None
+        """Counts requests for quotas. None while no client has a limit."""
+        self._now_ns = now_ns
+        self._tasks = tasks
+        self._executor = executor
+
+    def use_charge(self, charge: Charge | None) -> None:
+        """Set the function that counts requests for quotas. None: they are not counted."""
+        self.charge = charge
+
+    def serve(
+        self,
+        connection: Connection,
+        frame_bytes: int,
+        context: RequestContext,
+        request: Any,
+        started: int,
+        inject: Inject | None,
+        slot: Slot | None = None,
+    ) -> asyncio.Task[None] | None:
+        """Call the handler; send its response now, or when the handler's future completes.
+
+        Return the task of a handler that is a coroutine. `slot` is the place of the response if the
+        request was deferred already.
+        """
+        began = started if slot is None else self._now_ns()
+        try:
+            answer = None
+            if inject is not None:
+                answer = inject(self, context, request)
+            if answer is None:
+                answer = self.handle(context, request)
+        except Exception as error:  # noqa: BLE001  a request may fail, the node must not
+            answer = self._error_answer(context, request, error)
+        if slot is None:
+            if answer is None or isinstance(answer, Message):
+                self._answer(connection, None, frame_bytes, context, request, answer, started, -1)
+                return None
+            slot = connection.defer(self.overlap)
+        cost_ns = 0 if self.charge is None else self._now_ns() - began
+        if answer is None or isinstance(answer, Message):
+            cost_ns += context.worked_ns
+            self._answer(connection, slot, frame_bytes, context, request, answer, started, cost_ns)
+            return None
+        task = None
+        if not isinstance(answer, asyncio.Future):
+            if self.charge is not None:
+                answer = measured(answer, self._now_ns, context.add_work)
+            answer = task = asyncio.ensure_future(answer)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        answer.add_done_callback(
+            lambda done: self._on_done(
+                connection, slot, frame_bytes, context, request, started, cost_ns, done
+            )
+        )
+        return task
+
+    def _on_done(
+        self,
+        connection: Connection,
+        slot: Slot,
+        frame_bytes: int,
+        context: RequestContext,
+        request: Any,
+        started: int,
+        cost_ns: int,
+        done: asyncio.Future[Any],
+    ) -> None:
+        if done.cancelled():
+            connection.close()
+            return
+        # Also if the client has disconnected: asyncio logs a traceback for unread errors.
+        error = done.exception()
+        if error is None:
+            answer = done.result()
+        else:
+            answer = self._error_answer(context, request, error)
+        if not connection.closed:
+            try:
+                cost_ns += context.worked_ns
+                self._answer(
+                    connection, slot, frame_bytes, context, request, answer, started, cost_ns
+                )
+            except Exception:
+                connection.close()  # otherwise the later requests would never be answered
+                raise
+
+    def _answer(
+        self,
+        connection: Connection,
+        slot: Slot | None,
+        frame_bytes: int,
+        context: RequestContext,
+        request: Any,
+        answer: Message | None,
+        started: int,
+        cost_ns: int,
+    ) -> None:
+        """Encode a response and pass it to the connection.
+
+        `cost_ns` is the computing time; -1 means that it is the time since the request was
+        received.
+        """
+        duration_ns = self._now_ns() - started
+        duration_us = duration_ns // 1000
+        if self.charge is not None:
+            if cost_ns < 0:
+                cost_ns = duration_ns
+            self._throttle(self.charge, connection, frame_bytes, context.peer, answer, cost_ns)
+        if answer is None:
+            self.metrics.record(duration_us, frame_bytes, 0)
+            if slot is not None:
+                slot.complete([])
+            return
+        if slot is not None and context.is_large and self._executor is not None:
+            encode = partial(self._encode_large, context, request, answer)
+            encoding = call(self._executor, encode, Pool.CODEC)
+            encoding.add_done_callback(
+                partial(self._on_encoded, connection, slot, frame_bytes, started)
+            )
+            return
+        parts, length = self._encode(context, answer)
+        self.metrics.record(duration_us, frame_bytes, length)
+        if slot is None:
+            connection.respond(parts, length)
+        else:
+            slot.complete(parts)
+
+    def _encode(self, context: RequestContext, answer: Message) -> tuple[list[Part], int]:
+        """Return the parts of a response with its header, and the length without the header."""
+        parts: list[Part] = [b""]
+        answer.ENCODERS[context.api_version](answer, parts.append)
+        length = sum(map(len, parts))
+        if context.api_version >= self.tagged_header_min:
+            parts[0] = _response_header_tagged.pack(length + 5, context.correlation_id)
+        else:
+            parts[0] = _response_header.pack(length + 4, context.correlation_id)
+        return parts, length
+
+    def _encode_large(
+        self, context: RequestContext, request: Any, answer: Message
+    ) -> tuple[list[Part], int]:
+        """Encode a response in another thread, and join its parts.
+
+        The caller keeps no reference to `request` and `answer`. So their elements are freed in this
+        thread, too.
+        """
+        parts, length = self._encode(context, answer)
+        buffers = [part for part in parts if not isinstance(part, FileRange)]
+        return [b"".join(buffers)] if len(buffers) == len(parts) else parts, length
+
+    def _on_encoded(
+        self,
+        connection: Connection,
+        slot: Slot,
+        frame_bytes: int,
+        started: int,
+        encoding: asyncio.Future[tuple[list[Part], int]],
+    ) -> None:
+        if connection.closed:
+            return
+        try:
+            parts, length = encoding.result()
+        except BaseException:
+            connection.close()  # otherwise the later requests would never be answered
+            raise
+        self.metrics.record((self._now_ns() - started) // 1000, frame_bytes, length)
+        slot.complete(parts)
+
+    def _throttle(
+        self,
+        charge: Charge,
+        connection: Connection,
+        frame_bytes: int,
+        peer: Peer,
+        answer: Any,
+        cost_ns: int,
+    ) -> None:
+        """Count a request for the quotas of its client; throttle the connection if necessary."""
+        told_ms = getattr(answer, "throttle_time_ms", None)
+        throttle_ms = charge(
+            self.key, peer, frame_bytes, cost_ns, told_ms or 0, silent=answer is None
+        )
+        if throttle_ms:
+            if told_ms is not None:
+                answer.throttle_time_ms = throttle_ms
+            connection.mute(throttle_ms)
+
+    def charge_quick(
+        self,
+        charge: Charge,
+        connection: Connection,
+        frame_bytes: int,
+        answer: bytes,
+        version: int,
+        started: int,
+    ) -> bytes:
+        """Count a request of the fast path; return its response with the throttle time."""
+        cost_ns = self._now_ns() - started
+        peer = connection.peer
+        throttle_ms = charge(self.key, peer, frame_bytes, cost_ns, 0, silent=False)
+        if not throttle_ms:
+            return answer
+        connection.mute(throttle_ms)
+        header_bytes = _response_header_tagged.size
+        response: Any = BY_KEY[self.key].response_class().decode(answer, version, header_bytes)
+        response.throttle_time_ms = throttle_ms
+        return answer[:header_bytes] + bytes(response.encode(version))
+
+    def _error_answer(self, context: RequestContext, request: Any, error: BaseException) -> Message:
+        """Return the response to a request that failed as a whole."""
+        self.metrics.record_error()
+        if not isinstance(error, ApiError):  # a bug in Odradek: the node continues to run
+            log.error("%s failed", self.name, exc_info=error)
+            error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return self.rejection(request, context.api_version, error)
+
+    def rejection(self, request: Any, version: int, error: ApiError) -> Message:
+        """Return the response that rejects a request with an error."""
+        if self.error_response is not None:
+            return self.error_response(request, error)
+        return error_answer(request, version, error.code, error.message)
+
+
+Inject = Callable[[Entry, RequestContext, Any], Any]
+"""A function that tests use to inject faults. It is called before each handler. A result other than
+None replaces the handler's response."""
