@@ -28,6 +28,8 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 BUILD = os.environ.get("ODRADEK_ATTACK_BUILD", PURE)
 """`wheel`: the nodes are the wheel of this commit, as users install it. `pure`: they are the checkout."""
 SAMPLE_SECONDS = 0.05
+MEASURED_AGAIN = 2
+"""So many times an attack is repeated if it misses the limit. The median counts."""
 LIMIT_TIMES = 3
 """The limit of the p99 of the honest clients during an attack, relative to the p99 without it. It is
 reported, not checked."""
@@ -121,13 +123,17 @@ class Used(NamedTuple):
     busy: dict[str, float]
     """During the attack."""
 
+    @property
+    def times(self) -> float:
+        """How many times the p99 was longer during the attack; the worst of the three."""
+        return max(busy / self.calm[what] for what, busy in self.busy.items())
+
     def __str__(self) -> str:
-        times = {what: busy / self.calm[what] for what, busy in self.busy.items()}
         p99 = ", ".join(
-            f"{what} {self.calm[what]:.1f} | {busy:.1f} ms ({times[what]:.1f})"
+            f"{what} {self.calm[what]:.1f} | {busy:.1f} ms ({busy / self.calm[what]:.1f})"
             for what, busy in self.busy.items()
         )
-        verdict = "kept" if max(times.values()) <= LIMIT_TIMES else "missed"
+        verdict = "kept" if self.times <= LIMIT_TIMES else "missed"
         return (
             f"{self.seconds:.0f} s: memory grew by {self.rss_bytes >> 20} MB; "
             f"p99 before and after | during (times): {p99}; {LIMIT_TIMES} times: {verdict}"
