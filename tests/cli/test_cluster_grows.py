@@ -12,7 +12,7 @@ import time
 import pytest
 from tests.cli.conftest import invoke
 
-from odradek.cli import cluster_health
+from odradek.operations import cluster_health
 from odradek.testing import Cluster
 
 pytestmark = pytest.mark.cluster

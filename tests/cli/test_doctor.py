@@ -9,8 +9,8 @@ from tests.cli.conftest import invoke
 
 from odradek.cli.certificate_check import CertificateFacts
 from odradek.cli.certificates import Authority
-from odradek.cli.listener_health import ListenerFacts, diagnose
-from odradek.cli.problems import Severity
+from odradek.operations.listener_health import ListenerFacts, diagnose
+from odradek.operations.problems import Severity
 from odradek.testing import Broker
 
 

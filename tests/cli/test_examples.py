@@ -11,9 +11,10 @@ import pytest
 from confluent_kafka import Producer
 from tests.cli.conftest import invoke
 
-from odradek.cli import cluster_health, main
+from odradek.cli import main
 from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.config.jaas import PLAIN_LOGIN_MODULE
+from odradek.operations import cluster_health
 from odradek.testing import Broker
 
 EXAMPLE = re.compile(r"^ *(odradek\b[^|#<>\n]*)(.*)$", re.MULTILINE)

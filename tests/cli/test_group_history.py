@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer
 
-from odradek.cli.group_history import History
 from odradek.core.coordinator.record import CoordinatorRecord, encode
 from odradek.core.group.consumer.records import group_epoch
 from odradek.core.group.records import group_metadata, group_metadata_tombstone, offset_commit
+from odradek.operations.group_history import History
 from odradek.records.record import Record
 from odradek.wire.generated.consumer_group_member_metadata_key import (
     ConsumerGroupMemberMetadataKey,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from compat.lab.toolchain import free_port
 
-from odradek.cli.queue_metrics import parse
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError
 from odradek.client.share_consumer import ShareConsumer
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.queue_metrics import parse
 from odradek.testing import Broker
 
 SETTINGS = {

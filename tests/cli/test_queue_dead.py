@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.cli.test_queue import SETTINGS
 
-from odradek.cli.dead_letters import PREFIX, parse
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.dead_letters import PREFIX, parse
 from odradek.records.record import Record
 from odradek.testing import Broker
 

@@ -34,7 +34,6 @@ from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import ROOT
 from tests.support.progress import report
 
-from odradek.cli.dead_letters import REJECTED, TOO_OFTEN, DeadLetter, read_letters
 from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.admin.features import UpgradeType, update_features
 from odradek.client.admin.share_groups import StartOffset, describe_start_offsets
@@ -44,6 +43,7 @@ from odradek.client.errors import ClientError
 from odradek.client.producer import Producer
 from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.dead_letters import REJECTED, TOO_OFTEN, DeadLetter, read_letters
 
 SETTINGS = {
     "group.share.min.heartbeat.interval.ms": "500",

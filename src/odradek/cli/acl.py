@@ -18,7 +18,6 @@ from odradek.cli.output import (
     confirm,
     note,
     note_none,
-    plural,
     print_fields,
     print_json,
     print_table,
@@ -45,6 +44,7 @@ from odradek.model.acl import (
     AclResourceType,
     PatternType,
 )
+from odradek.operations.texts import plural
 
 ANY = "any"
 _TYPES = {

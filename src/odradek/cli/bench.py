@@ -19,7 +19,7 @@ import click
 from odradek.cli.meter import Meter
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, note, number, print_json, print_table
-from odradek.cli.values import DURATION, duration_text, size_text
+from odradek.cli.values import DURATION
 from odradek.client.admin.topics import NewTopic, create_topics, delete_topics
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
@@ -29,6 +29,7 @@ from odradek.client.producer import Producer
 from odradek.client.producer_batch import ProducerBatch
 from odradek.client.producer_options import ProducerOptions
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.texts import duration_text, size_text
 from odradek.records.compression import Codec
 
 _PERCENTILES = (50, 95, 99, 100)

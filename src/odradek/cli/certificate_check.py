@@ -9,28 +9,16 @@ from __future__ import annotations
 import contextlib
 import ssl
 import time
-from dataclasses import dataclass
 
 from odradek.broker.listener_keys import server_tls
 from odradek.config.tls import TlsSettings
 from odradek.env.tls_context import make_context
 from odradek.env.tls_files import TlsError
+from odradek.operations.listener_health import CertificateFacts
 
 DAY_SECONDS = 86_400
 FLIGHTS_MAX = 10
 """A handshake needs less messages in each direction."""
-
-
-@dataclass(frozen=True, slots=True)
-class CertificateFacts:
-    """What a client would say about a certificate."""
-
-    days_left: int | None = None
-    """How long the certificate is valid: negative if it has expired, None if it was not read."""
-    key_problem: str | None = None
-    """Why the files of keys and certificates cannot be used."""
-    name_problem: str | None = None
-    """Why a client that connects to the advertised host would not accept the certificate."""
 
 
 def check(tls: TlsSettings, host: str) -> CertificateFacts:

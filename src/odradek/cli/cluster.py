@@ -12,16 +12,8 @@ from odradek.cli.cluster_feature import feature
 from odradek.cli.cluster_start import start
 from odradek.cli.cluster_status import status
 from odradek.cli.options import cluster_options, connected, json_option
-from odradek.cli.output import (
-    Column,
-    number,
-    print_fields,
-    print_json,
-    print_table,
-    styled,
-    warn,
-)
-from odradek.cli.values import duration_text, now_ms, size_text
+from odradek.cli.output import Column, number, print_fields, print_json, print_table, styled, warn
+from odradek.cli.values import now_ms
 from odradek.client.admin.cluster import (
     ClusterInfo,
     Feature,
@@ -37,6 +29,7 @@ from odradek.client.admin.cluster import (
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model import uuids
+from odradek.operations.texts import duration_text, size_text
 from odradek.wire.api import BY_KEY
 
 

@@ -8,17 +8,8 @@ from dataclasses import dataclass
 import click
 
 from odradek.cli.cluster_moves import Mover
-from odradek.cli.cluster_plans import Plan, Replicas, final_replicas, plan_balance, plan_drain
 from odradek.cli.options import cluster_options, connected, json_option
-from odradek.cli.output import (
-    Column,
-    end_with_errors,
-    note,
-    number,
-    plural,
-    print_json,
-    print_table,
-)
+from odradek.cli.output import Column, end_with_errors, note, number, print_json, print_table
 from odradek.client.admin.cluster import (
     ClusterInfo,
     describe_cluster,
@@ -34,6 +25,14 @@ from odradek.client.admin.reassignments import (
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.cluster_plans import (
+    Plan,
+    Replicas,
+    final_replicas,
+    plan_balance,
+    plan_drain,
+)
+from odradek.operations.texts import plural
 
 AT_ONCE = 20
 SHOWN_MAX = 5

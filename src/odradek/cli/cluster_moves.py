@@ -7,12 +7,13 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
-from odradek.cli.cluster_plans import Replicas
-from odradek.cli.output import note, plural
+from odradek.cli.output import note
 from odradek.client.admin.reassignments import list_reassignments, reassign
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.cluster_plans import Replicas
+from odradek.operations.texts import plural
 
 POLL_SECONDS = 0.2
 NOTE_SECONDS = 60.0

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import click
 
-from odradek.cli.cluster_health import Facts, diagnose, is_partly_hidden
 from odradek.cli.options import cluster_options, connected, json_option
-from odradek.cli.output import Column, number, plural, print_json, print_table, styled
-from odradek.cli.problems import Problem, Severity, print_problems, problems_json
-from odradek.cli.values import now_ms, size_text
+from odradek.cli.output import Column, number, print_json, print_table, styled
+from odradek.cli.problems import print_problems
+from odradek.cli.values import now_ms
 from odradek.client.admin.cluster import (
     LogDir,
     Quorum,
@@ -24,6 +23,9 @@ from odradek.client.admin.reassignments import list_reassignments
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model.config_resource import ResourceType
+from odradek.operations.cluster_health import Facts, diagnose, is_partly_hidden
+from odradek.operations.problems import Problem, Severity, problems_json
+from odradek.operations.texts import plural, size_text
 
 TIMEOUT_MS = 10_000
 """How long to wait for the controllers, if `--timeout` is not given."""

@@ -9,13 +9,7 @@ import click
 
 from odradek.cli.arguments import complete_groups, complete_topics, completing, parse_pairs
 from odradek.cli.options import cluster_options, connected, json_option
-from odradek.cli.output import (
-    end_with_errors,
-    note,
-    plural,
-    print_json,
-    styled,
-)
+from odradek.cli.output import end_with_errors, note, print_json, styled
 from odradek.cli.suggestions import did_you_mean
 from odradek.client.admin.configs import (
     Change,
@@ -27,6 +21,7 @@ from odradek.client.admin.configs import (
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError
 from odradek.model.config_resource import Operation, ResourceType, Source
+from odradek.operations.texts import plural
 
 _KINDS = {
     "topic": ResourceType.TOPIC,

@@ -17,7 +17,6 @@ from odradek.cli.arguments import (
 from odradek.cli.meter import Meter
 from odradek.cli.options import cluster_options, connected
 from odradek.cli.output import note
-from odradek.cli.positions import resolve_position
 from odradek.cli.reading import AssignedSource, GroupSource, Source, reset_time
 from odradek.cli.record_options import (
     format_options,
@@ -26,11 +25,13 @@ from odradek.cli.record_options import (
     offsets_option,
 )
 from odradek.cli.rendering import Renderer, TextColumns, make_renderer
-from odradek.cli.values import POSITION, POSITION_HELP, Position
+from odradek.cli.values import POSITION, POSITION_HELP
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
 from odradek.client.offsets import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.positions import resolve_position
+from odradek.operations.texts import Position
 from odradek.records.record import Record
 
 _POLL_MS = 500

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 import click
 
 from odradek.cli.arguments import parse_pairs
-from odradek.cli.listener_health import ListenerFacts, diagnose, is_authenticated
 from odradek.cli.node_options import read_settings, settings_options
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, number, print_json, print_table, styled
-from odradek.cli.problems import Problem, Severity, print_problems, problems_json
+from odradek.cli.problems import print_problems
 from odradek.env.network import SocketNetwork
+from odradek.operations.listener_health import ListenerFacts, diagnose, is_authenticated
+from odradek.operations.problems import Problem, Severity, problems_json
 
 if TYPE_CHECKING:
     from odradek.config.broker_config import BrokerConfig

@@ -19,7 +19,6 @@ from odradek.cli.output import (
     end_with_errors,
     note_none,
     number,
-    plural,
     print_fields,
     print_json,
     print_table,
@@ -32,6 +31,7 @@ from odradek.client.errors import BrokerError, ClientError
 from odradek.client.offsets import LATEST, list_offsets
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.texts import plural
 
 STATE = click.Choice(
     [

@@ -10,23 +10,16 @@ import click
 
 from odradek.cli.arguments import group_argument, partitions_option, select_partitions
 from odradek.cli.options import cluster_options, connected, json_option
-from odradek.cli.output import (
-    Column,
-    end_with_errors,
-    note,
-    number,
-    plural,
-    print_json,
-    print_table,
-)
-from odradek.cli.positions import resolve_position
-from odradek.cli.values import POSITION, POSITION_HELP, Position
+from odradek.cli.output import Column, end_with_errors, note, number, print_json, print_table
+from odradek.cli.values import POSITION, POSITION_HELP
 from odradek.client.admin.groups import describe_groups
 from odradek.client.cluster import Cluster
 from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offsets
 from odradek.client.errors import ClientError
 from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.positions import resolve_position
+from odradek.operations.texts import Position, plural
 
 Offsets = dict[TopicPartition, int]
 

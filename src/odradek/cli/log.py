@@ -11,7 +11,7 @@ import click
 
 from odradek.cli.log_dump import documents, line_of
 from odradek.cli.options import json_lines_option, json_option
-from odradek.cli.output import note, plural, print_json, styled
+from odradek.cli.output import note, print_json, styled
 from odradek.env.file_system import OsFileSystem
 from odradek.log.errors import DamagedFile, DirectoryInUse
 from odradek.log.inspect import (
@@ -29,6 +29,7 @@ from odradek.log.inspect_verify import (
     verify_file,
     verify_segments,
 )
+from odradek.operations.texts import plural
 
 _PATHS = click.argument("paths", metavar="FILE_OR_DIRECTORY…", nargs=-1, required=True)
 _UNCHECKED = (None, Kind.PROPERTIES, Kind.JSON)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from odradek.cli.log_records import Describe, Document, control_document, describer
-from odradek.cli.values import time_text
 from odradek.env.file_system import FileSystem, read_file
 from odradek.log import names
 from odradek.log.checkpoints import read_leader_epochs, read_offsets, read_partition_metadata
@@ -17,6 +16,7 @@ from odradek.log.inspect import Kind, Place, kind_of, offset_entries, places, ti
 from odradek.log.producer_snapshot import read_snapshot
 from odradek.log.transaction_index import read_aborted
 from odradek.model import uuids
+from odradek.operations.texts import time_text
 from odradek.records.batch import CODEC_MASK, RecordBatch
 from odradek.records.compression import Codec
 from odradek.records.errors import RecordsError

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Self
 
-from odradek.cli.values import size_text
+from odradek.operations.texts import size_text
 
 _SHOW_AFTER_S = 0.7
 _SHOW_EVERY_S = 0.1

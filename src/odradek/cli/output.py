@@ -125,8 +125,3 @@ def end_with_errors(errors: Sequence[ClientError]) -> None:
 def styled(text: str, **style: Any) -> str:
     """Style text, unless NO_COLOR is set; `click.echo` removes styles if stdout is no terminal."""
     return text if os.environ.get("NO_COLOR") else click.style(text, **style)
-
-
-def plural(count: int, thing: str) -> str:
-    """Return a count with its noun: `1 record`, `2 records`."""
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

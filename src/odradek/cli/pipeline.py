@@ -20,14 +20,7 @@ from odradek.cli.options import (
     json_lines_option,
     json_option,
 )
-from odradek.cli.output import (
-    Column,
-    note,
-    number,
-    print_json,
-    print_table,
-    warn,
-)
+from odradek.cli.output import Column, note, number, print_json, print_table, warn
 from odradek.cli.values import DURATION
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import click
 from odradek.cli.arguments import topic_argument
 from odradek.cli.meter import Meter
 from odradek.cli.options import cluster_options, connected, json_lines_option
-from odradek.cli.output import note, plural
+from odradek.cli.output import note
 from odradek.cli.record_input import (
     Headers,
     InputError,
@@ -25,11 +25,12 @@ from odradek.cli.record_input import (
     text_parser,
 )
 from odradek.cli.rendering import unescape
-from odradek.cli.values import now_ms, parse_time
+from odradek.cli.values import now_ms
 from odradek.client.errors import NoSuchTopicError
 from odradek.client.producer import Producer
 from odradek.client.producer_batch import Delivery
 from odradek.client.producer_options import ProducerOptions
+from odradek.operations.texts import parse_time, plural
 from odradek.records.compression import Codec
 
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}

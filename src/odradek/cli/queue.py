@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import click
 
 from odradek.cli.arguments import group_argument, topics_option
-from odradek.cli.group_settings import read_setting
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
@@ -20,18 +19,15 @@ from odradek.cli.output import (
     note,
     note_none,
     number,
-    plural,
     print_fields,
     print_json,
     print_table,
 )
 from odradek.cli.queue_dead import dead
 from odradek.cli.queue_delay import delay
-from odradek.cli.queue_metrics import InFlight, read_in_flight
 from odradek.cli.queue_peek import peek
 from odradek.cli.queue_reset import reset
 from odradek.cli.queue_work import work
-from odradek.cli.values import duration_text
 from odradek.client.admin.groups import delete_groups, list_groups
 from odradek.client.admin.share_groups import (
     ShareGroup,
@@ -44,6 +40,9 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.offsets import LATEST, list_offsets
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.group_settings import read_setting
+from odradek.operations.queue_metrics import InFlight, read_in_flight
+from odradek.operations.texts import duration_text, plural
 
 PRIORITY = "odradek.share.priority"
 _OFFSETS_TIMEOUT_MS = 2_000

@@ -8,7 +8,26 @@ from collections.abc import Sequence
 import click
 
 from odradek.cli.arguments import complete_topics, count_option, group_argument, topics_option
-from odradek.cli.dead_letters import (
+from odradek.cli.options import cluster_options, connected, json_option
+from odradek.cli.output import (
+    Column,
+    end_with_errors,
+    note,
+    note_none,
+    number,
+    print_json,
+    print_table,
+    warn,
+)
+from odradek.cli.rendering import json_bytes
+from odradek.client.admin.groups import list_groups
+from odradek.client.cluster import Cluster
+from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offsets
+from odradek.client.errors import ClientError
+from odradek.client.offsets import EARLIEST, offsets_at
+from odradek.client.producer import Producer
+from odradek.model.topic_partition import TopicPartition
+from odradek.operations.dead_letters import (
     TOPIC_SETTING,
     DeadLetter,
     Place,
@@ -18,27 +37,7 @@ from odradek.cli.dead_letters import (
     read_originals,
     topics_of,
 )
-from odradek.cli.options import cluster_options, connected, json_option
-from odradek.cli.output import (
-    Column,
-    end_with_errors,
-    note,
-    note_none,
-    number,
-    plural,
-    print_json,
-    print_table,
-    warn,
-)
-from odradek.cli.rendering import json_bytes
-from odradek.cli.values import time_text
-from odradek.client.admin.groups import list_groups
-from odradek.client.cluster import Cluster
-from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offsets
-from odradek.client.errors import ClientError
-from odradek.client.offsets import EARLIEST, offsets_at
-from odradek.client.producer import Producer
-from odradek.model.topic_partition import TopicPartition
+from odradek.operations.texts import plural, time_text
 from odradek.records.record import Record
 
 _TEXT_MAX = 60

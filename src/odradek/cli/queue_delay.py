@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import click
 
 from odradek.cli.arguments import count_option, group_argument, topic_argument, topics_option
-from odradek.cli.group_settings import read_setting
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
@@ -16,13 +15,12 @@ from odradek.cli.output import (
     note,
     note_none,
     number,
-    plural,
     print_json,
     print_table,
     warn,
 )
 from odradek.cli.rendering import json_bytes
-from odradek.cli.values import DURATION, now_ms, parse_time, time_text
+from odradek.cli.values import DURATION, now_ms
 from odradek.client.admin.share_groups import describe_share_groups, describe_start_offsets
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
@@ -31,6 +29,8 @@ from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.client.producer import Producer
 from odradek.core.share.schedule import HEADER, NO_TIME, deliver_at_ms
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.group_settings import read_setting
+from odradek.operations.texts import parse_time, plural, time_text
 from odradek.records.record import Record
 
 SETTING = "odradek.share.delay.enable"

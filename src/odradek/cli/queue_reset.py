@@ -9,13 +9,14 @@ import click
 from odradek.cli.arguments import group_argument, partitions_option, select_partitions
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, end_with_errors, note, number, print_json, print_table
-from odradek.cli.positions import resolve_position
-from odradek.cli.values import POSITION, POSITION_HELP, Position
+from odradek.cli.values import POSITION, POSITION_HELP
 from odradek.client.admin.share_groups import alter_start_offsets, describe_start_offsets
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.positions import resolve_position
+from odradek.operations.texts import Position
 
 
 @click.command()

@@ -13,7 +13,7 @@ import click
 
 from odradek.cli.arguments import count_option, group_argument, topic_argument
 from odradek.cli.options import cluster_options, connected
-from odradek.cli.output import note, plural, warn
+from odradek.cli.output import note, warn
 from odradek.cli.record_options import format_options, keys_option, offsets_option
 from odradek.cli.rendering import Renderer, TextColumns, make_renderer
 from odradek.cli.values import DURATION
@@ -28,6 +28,7 @@ from odradek.client.share_consumer import (
     ShareRecord,
 )
 from odradek.model.config_resource import ResourceType
+from odradek.operations.texts import plural
 from odradek.records.record import Record
 
 _POLL_MS = 500

@@ -10,15 +10,7 @@ import click
 
 from odradek.cli.arguments import parse_pairs
 from odradek.cli.options import cluster_options, connected, json_option
-from odradek.cli.output import (
-    Column,
-    end_with_errors,
-    note_none,
-    number,
-    plural,
-    print_json,
-    print_table,
-)
+from odradek.cli.output import Column, end_with_errors, note_none, number, print_json, print_table
 from odradek.cli.suggestions import did_you_mean
 from odradek.client.admin.quotas import (
     CLIENT_ID,
@@ -32,6 +24,7 @@ from odradek.client.admin.quotas import (
 from odradek.client.errors import ClientError
 from odradek.core.quota.connections import address_of
 from odradek.core.quota.limits import Limits
+from odradek.operations.texts import plural
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 

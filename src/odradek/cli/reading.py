@@ -7,13 +7,13 @@ from typing import Protocol, Self
 
 import click
 
-from odradek.cli.values import Position
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
 from odradek.client.deadline import monotonic_ms
 from odradek.client.group_consumer import GroupConsumer
 from odradek.client.offsets import EARLIEST, LATEST
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.texts import Position
 from odradek.records.record import Record
 
 COMMIT_INTERVAL_MS = 5_000

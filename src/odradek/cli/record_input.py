@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.cli.values import now_ms, parse_time
+from odradek.cli.values import now_ms
+from odradek.operations.texts import parse_time
 
 Headers = tuple[tuple[str, bytes | None], ...]
 READ_BYTES = 1 << 16

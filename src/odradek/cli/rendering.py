@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import click
 
-from odradek.cli.values import time_text
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.texts import time_text
 from odradek.records.record import Record
 
 Renderer = Callable[[TopicPartition, Record], bytes]

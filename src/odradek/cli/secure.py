@@ -20,7 +20,6 @@ import click
 from odradek.cli.certificates import Authority, check_names, hosts_of
 from odradek.cli.cluster_start import REPLICAS_MAX, internal_replication
 from odradek.cli.go_example import GO_EXAMPLE
-from odradek.cli.listener_health import is_loopback
 from odradek.cli.output import note, styled
 from odradek.cli.secret_files import write_secret
 from odradek.config.authorizer import STANDARD_AUTHORIZER
@@ -28,6 +27,7 @@ from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE
 from odradek.config.properties import format_properties
 from odradek.env.network import SocketNetwork
 from odradek.model import uuids
+from odradek.operations.listener_health import is_loopback
 
 DAYS = 825
 AUTHORITY_DAYS = 3650

@@ -13,10 +13,10 @@ import click
 
 from odradek.cli.arguments import parse_pairs
 from odradek.cli.client_settings import NO_FILE, beside, security_option
-from odradek.cli.listener_health import is_authenticated, is_loopback
 from odradek.cli.node_options import load_node, node_options, read_settings
 from odradek.cli.output import note, styled, warn
 from odradek.config.listeners import with_address
+from odradek.operations.listener_health import is_authenticated, is_loopback
 
 if TYPE_CHECKING:
     from odradek.config.broker_config import BrokerConfig

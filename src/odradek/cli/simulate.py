@@ -13,7 +13,8 @@ from itertools import repeat
 import click
 
 from odradek.cli.options import json_option
-from odradek.cli.output import note, plural, print_json, styled
+from odradek.cli.output import note, print_json, styled
+from odradek.operations.texts import plural
 from odradek.sim.campaign import KINDS, Options, Run, run
 
 VIOLATIONS_MAX = 10

@@ -14,7 +14,7 @@ from odradek.cli.output import (
     print_json,
     print_table,
 )
-from odradek.cli.values import DURATION, time_text
+from odradek.cli.values import DURATION
 from odradek.client.admin.tokens import (
     Token,
     create_token,
@@ -25,6 +25,7 @@ from odradek.client.admin.tokens import (
 )
 from odradek.config.jaas import SCRAM_LOGIN_MODULE
 from odradek.core.sasl.scram_keys import BY_NAME
+from odradek.operations.texts import time_text
 
 MECHANISM_DEFAULT = "SCRAM-SHA-512"
 

@@ -15,14 +15,12 @@ from odradek.cli.output import (
     end_with_errors,
     note,
     number,
-    plural,
     print_json,
     print_table,
 )
 from odradek.cli.suggestions import suggest_topics
 from odradek.cli.topic_describe import TopicFacts, describe, gather_facts
 from odradek.cli.topic_offsets import delete_records, offsets
-from odradek.cli.values import size_text
 from odradek.client.admin.topics import (
     CreatedTopic,
     NewTopic,
@@ -35,6 +33,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError
 from odradek.model import uuids
 from odradek.model.errors import ErrorCode
+from odradek.operations.texts import plural, size_text
 
 
 @click.group()

@@ -18,7 +18,6 @@ from odradek.cli.output import (
     print_table,
 )
 from odradek.cli.suggestions import suggest_topics
-from odradek.cli.values import size_text
 from odradek.client.admin.cluster import describe_log_dirs
 from odradek.client.admin.configs import (
     ConfigEntry,
@@ -32,6 +31,7 @@ from odradek.client.offsets import EARLIEST, LATEST, list_offsets
 from odradek.model import uuids
 from odradek.model.config_resource import ResourceType, Source
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.texts import size_text
 
 _OFFSETS_TIMEOUT_MS = 2_000
 """The timeout is short, so that a partition without a leader does not delay the command."""

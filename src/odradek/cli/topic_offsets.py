@@ -6,20 +6,13 @@ import click
 
 from odradek.cli.arguments import parse_numbers, select_partitions, topic_argument
 from odradek.cli.options import cluster_options, connected, json_option
-from odradek.cli.output import (
-    Column,
-    confirm,
-    end_with_errors,
-    number,
-    plural,
-    print_json,
-    print_table,
-)
-from odradek.cli.positions import resolve_position
-from odradek.cli.values import POSITION, POSITION_HELP, Position
+from odradek.cli.output import Column, confirm, end_with_errors, number, print_json, print_table
+from odradek.cli.values import POSITION, POSITION_HELP
 from odradek.client.admin.topics import delete_records as delete_records_before
 from odradek.client.errors import ClientError
 from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, offsets_at
+from odradek.operations.positions import resolve_position
+from odradek.operations.texts import Position, plural
 
 
 @click.command()

@@ -19,7 +19,7 @@ from odradek.cli.output import (
     print_json,
     print_table,
 )
-from odradek.cli.values import DURATION, duration_text, now_ms, time_text
+from odradek.cli.values import DURATION, now_ms
 from odradek.client.admin.transactions import (
     OpenTransaction,
     Transaction,
@@ -33,6 +33,7 @@ from odradek.client.admin.transactions import (
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.texts import duration_text, time_text
 
 STATE = click.Choice(
     [

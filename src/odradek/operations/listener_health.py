@@ -6,15 +6,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from odradek.cli.output import plural
-from odradek.cli.problems import Problem, Severity
+from odradek.operations.problems import Problem, Severity
+from odradek.operations.texts import plural
 
 if TYPE_CHECKING:
-    from odradek.cli.certificate_check import CertificateFacts
     from odradek.config.broker_config import BrokerConfig
 
 EXPIRY_DAYS_MIN = 30
 """A certificate that expires earlier is worth a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """What a client would say about a certificate."""
+
+    days_left: int | None = None
+    """How long the certificate is valid: negative if it has expired, None if it was not read."""
+    key_problem: str | None = None
+    """Why the files of keys and certificates cannot be used."""
+    name_problem: str | None = None
+    """Why a client that connects to the advertised host would not accept the certificate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from odradek.cli.group_settings import read_setting
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
 from odradek.client.errors import ClientError
 from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.group_settings import read_setting
 from odradek.records.record import Headers, Record
 
 TOPIC_SETTING = "errors.deadletterqueue.topic.name"

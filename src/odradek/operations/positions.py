@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.cli.values import Position
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.offsets import (
@@ -16,6 +15,7 @@ from odradek.client.offsets import (
     offsets_at,
 )
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.texts import Position
 
 
 def resolve_position(

@@ -6,15 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from odradek.cli.output import plural
-from odradek.cli.problems import Problem, Severity
-from odradek.cli.values import duration_text, size_text
 from odradek.client.admin.cluster import ClusterInfo, LogDir, Quorum
 from odradek.client.admin.reassignments import Reassignment
 from odradek.client.errors import BrokerError, ClientError
 from odradek.client.metadata import Partition, Topic
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.problems import Problem, Severity
+from odradek.operations.texts import duration_text, plural, size_text
 
 LAG_MS_MAX = 10_000
 """A controller that has lagged for longer is a problem. Followers fetch twice a second."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.cli.values import (
+from odradek.operations.texts import (
     Position,
     duration_text,
     parse_duration,

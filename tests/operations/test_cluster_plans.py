@@ -7,12 +7,12 @@ import random
 import pytest
 from tests.support.run_seed import seeds
 
-from odradek.cli.cluster_plans import final_replicas, plan_balance, plan_drain
 from odradek.client.address import Address
 from odradek.client.admin.cluster import BrokerInfo
 from odradek.client.admin.reassignments import Reassignment
 from odradek.client.metadata import Partition, Topic
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.cluster_plans import final_replicas, plan_balance, plan_drain
 
 COUNT = 40
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from odradek.cli.cluster_health import Facts, Severity, diagnose, is_partly_hidden
 from odradek.client.address import Address
 from odradek.client.admin.cluster import BrokerInfo, ClusterInfo, LogDir, Quorum, QuorumReplica
 from odradek.client.admin.reassignments import Reassignment
@@ -12,6 +11,7 @@ from odradek.client.errors import BrokerError, ClientError, DisconnectedError
 from odradek.client.metadata import Partition, Topic
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.cluster_health import Facts, Severity, diagnose, is_partly_hidden
 
 NOW_MS = 1_000_000
 T0 = TopicPartition("t", 0)
