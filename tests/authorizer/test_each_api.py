@@ -25,7 +25,7 @@ from tests.authorizer.table import (
     build,
 )
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.config.load import load
 from odradek.handlers.error_answers import error_answer

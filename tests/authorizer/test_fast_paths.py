@@ -12,7 +12,7 @@ from tests.authorizer.table import GROUP, TOPIC, build
 from tests.authorizer.test_each_api import ADMIN, Served, serving
 from tests.log.support import batch
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.core.authorizer.verdicts import NAMES_MAX, Verdicts
 from odradek.model.acl import AclOperation
 from odradek.model.errors import ErrorCode

@@ -14,12 +14,12 @@ from compat.lab.toolchain import free_port
 from tests.log.support import BROKER_CONFIG, TOPIC_ID
 from tests.replica.controller import Controller
 
-from odradek.broker.cold_reads import ColdReads
-from odradek.broker.partition import Partition
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.cold_reads import ColdReads
+from odradek.broker.partitions.leading import LeaderContext
+from odradek.broker.partitions.partition import Partition
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.replication.alter_partition_sender import AlterPartitionSender
 from odradek.broker.replication.fetchers import Fetchers
-from odradek.broker.replication.leading import LeaderContext
 from odradek.broker.replication.replication import PartitionReplication
 from odradek.broker.replication.throttles import Throttles
 from odradek.config.load import load

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.log.support import TOPIC_ID, LogWorkspace
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.core.metadata.image import PartitionRegistration
 from odradek.log import PartitionLog
 from odradek.log.group_commit import Flushed

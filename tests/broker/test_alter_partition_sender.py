@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from odradek.broker.partitions.leading import AlteredPartition
 from odradek.broker.replication import alter_partition_sender
 from odradek.broker.replication.alter_partition_sender import AlterPartitionSender
-from odradek.broker.replication.leading import AlteredPartition
 from odradek.core.replica.effects import IsrChange
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.alter_partition_response import (

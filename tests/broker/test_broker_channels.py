@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from odradek.broker.broker_channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
+from odradek.broker.peers.channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import ClusterImage, MetadataImage
 from odradek.core.metadata.registrations import BrokerRegistration, Endpoint

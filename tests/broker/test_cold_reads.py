@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from odradek.broker.cold_reads import BUFFER_BYTES, ColdReads
-from odradek.broker.delayed_fetch import DelayedFetch
+from odradek.broker.partitions.cold_reads import BUFFER_BYTES, ColdReads
+from odradek.broker.partitions.delayed_fetch import DelayedFetch
 from odradek.env.clock import SystemClock
 from odradek.env.executor import Executor, InlineExecutor, Pool
 from odradek.env.file_range import BufferedRange, FileRange

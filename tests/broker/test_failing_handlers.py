@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from compat.lab.wire_client import WireClient, request_frame
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.testing import Broker
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic

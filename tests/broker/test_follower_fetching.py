@@ -9,7 +9,7 @@ from tests.broker.replicating import LISTENER, TOPIC, Cluster, Node
 from tests.broker.test_replication import committed, contents, equal, run
 from tests.log.support import TOPIC_ID, batch
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.config.broker_config import RACK_AWARE_SELECTOR
 from odradek.handlers import k00_produce, k01_fetch
 from odradek.model.errors import ErrorCode

@@ -12,8 +12,8 @@ import pytest
 from compat.lab.wire_client import WireClient
 from tests.log.support import TOPIC_ID
 
-from odradek.broker import replica_manager
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions import replica_manager
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.config.load import load
 from odradek.core.metadata.image import EMPTY_IMAGE
 from odradek.env.clock import SystemClock

@@ -9,7 +9,7 @@ from tests.broker.support import LED_HERE, Flushes, partition_of
 from tests.log.support import batch
 
 from odradek.broker.coordinator.replicas import ReplicaPartition
-from odradek.broker.partition import ACKS_ALL
+from odradek.broker.partitions.partition import ACKS_ALL
 from odradek.core.metadata.registrations import PartitionRegistration
 from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.model.errors import ApiError, ErrorCode

@@ -17,7 +17,7 @@ from tests.broker.support import LED_HERE, partition_of
 from tests.log.support import NOW_MS, batch
 from tests.network.scripted import Scripted
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.core.metadata.image import EMPTY_IMAGE
 from odradek.env.clock import SystemClock
 from odradek.handlers import k00_produce

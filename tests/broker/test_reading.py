@@ -8,8 +8,8 @@ import pytest
 from tests.broker.support import LED_HERE, partition_of
 from tests.log.support import batch
 
-from odradek.broker import reading
-from odradek.broker.partition import Partition
+from odradek.broker.partitions import reading
+from odradek.broker.partitions.partition import Partition
 from odradek.core.session.fetch import FetchedPartition
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.fetch_request import FetchPartition

@@ -8,10 +8,10 @@ import pytest
 from tests.broker.support import LED_HERE, NODE_ID
 from tests.log.support import TOPIC_ID, LaterExecutor, LogWorkspace, batch, topic_config
 
-from odradek.broker.partition import ACKS_ALL, Partition
+from odradek.broker.partitions.leading import LeaderContext
+from odradek.broker.partitions.partition import ACKS_ALL, Partition
 from odradek.broker.replication import directory_moves
 from odradek.broker.replication.directory_moves import Move
-from odradek.broker.replication.leading import LeaderContext
 from odradek.core.metadata.registrations import PartitionRegistration
 from odradek.env.executor import InlineExecutor
 from odradek.log import LogDirectoryOffline, LogManager

@@ -11,9 +11,10 @@ from tests.broker.replicating import TOPIC, Cluster, Node
 from tests.log.support import TOPIC_ID, batch
 from tests.log.test_power_loss import stored_batches
 
-from odradek.broker.context import RequestContext
-from odradek.broker.partition import ACKS_ALL
-from odradek.broker.replication import fetchers, leading
+from odradek.broker.clients.request_context import RequestContext
+from odradek.broker.partitions import leading
+from odradek.broker.partitions.partition import ACKS_ALL
+from odradek.broker.replication import fetchers
 from odradek.broker.replication.replication import PartitionReplication
 from odradek.handlers import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records
 from odradek.model.errors import ApiError, ErrorCode

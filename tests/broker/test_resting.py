@@ -13,10 +13,10 @@ from tests.broker.test_replication import run
 from tests.log.support import TOPIC_ID, batch
 from tests.replica.controller import broker_registration
 
-from odradek.broker import reading
-from odradek.broker.context import RequestContext
-from odradek.broker.replication.leading import LeaderContext
-from odradek.broker.resting import RestingPartition
+from odradek.broker.clients.request_context import RequestContext
+from odradek.broker.partitions import reading
+from odradek.broker.partitions.leading import LeaderContext
+from odradek.broker.partitions.resting import RestingPartition
 from odradek.core.session import fetch as sessions
 from odradek.core.session.fetch import FetchedPartition, FetchSession
 from odradek.handlers import k01_fetch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from odradek.broker.client_telemetry import ClientTelemetry
+from odradek.broker.clients.telemetry import ClientTelemetry
 from odradek.core.client_metrics.subscriptions import EXPIRY_MS_MIN
 from odradek.wire.generated.push_telemetry_request import PushTelemetryRequest
 from odradek.wire.primitives import write_uvarint

@@ -5,9 +5,9 @@ import contextlib
 import logging
 from types import SimpleNamespace
 
-from odradek.broker.context import RequestContext
-from odradek.broker.metadata.dynamic_config import DynamicConfig
-from odradek.broker.topic_creation import TopicCreation
+from odradek.broker.clients.request_context import RequestContext
+from odradek.broker.controller.topic_creation import TopicCreation
+from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.config.load import load
 from odradek.handlers import (
     k03_metadata,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.core.controller.partition_index import PartitionIndex
 from odradek.log.errors import DiskFull
 from odradek.model.errors import ApiError, ErrorCode

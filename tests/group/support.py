@@ -11,7 +11,7 @@ from tests.coordinator.support import (
     topic_id,
 )
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.layers import BrokerLayers

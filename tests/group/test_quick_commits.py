@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.layers import BrokerLayers
 from odradek.core.coordinator.record import CoordinatorRecord, decode, encode
-from odradek.core.group.machine import GroupMachine
+from odradek.core.group.coordinator.machine import GroupMachine
 from odradek.core.group.records import group_metadata_tombstone, offset_commit, offset_tombstone
 from odradek.core.group.state import GroupState
 from odradek.model.uuids import ZERO

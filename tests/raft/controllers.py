@@ -7,13 +7,12 @@ import shutil
 
 from compat.lab.toolchain import free_port
 
+from odradek.broker.access.delegation_tokens import DelegationTokens
 from odradek.broker.controller.channel import LocalControllerChannel
 from odradek.broker.controller.controller import Controller as ControllerParts
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.controller.quorum_controller import QuorumController
-from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
-from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.metadata.publisher import Publishers
 from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
@@ -22,6 +21,7 @@ from odradek.broker.raft.control import voters_messages
 from odradek.broker.raft.metadata_log import METADATA_PARTITION, MetadataLog
 from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.broker.raft.snapshots import STARTING, snapshot_batches, write_snapshot
+from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.config.load import load
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from odradek.broker.peer_versions import PeerVersions, VersionNotServed
+from odradek.broker.peers.versions import PeerVersions, VersionNotServed
 from odradek.broker.raft.peers import LOWEST_VERSIONS
 from odradek.core.raft.voters import Destination
 from odradek.model.errors import ApiError, ErrorCode

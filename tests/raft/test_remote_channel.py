@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from tests.control.test_topic_decisions import topic
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.controller.remote_channel import RemoteControllerChannel
 from odradek.core.metadata.registrations import Endpoint

@@ -7,9 +7,9 @@ import pytest
 from compat.lab.apache_kafka import BriefApacheKafka
 from compat.lab.toolchain import Missing, free_port
 
-from odradek.broker import peer_network
-from odradek.broker.peer_network import PeerNetwork
-from odradek.broker.peer_tokens import PeerTokens
+from odradek.broker.peers import network as peer_network
+from odradek.broker.peers.network import PeerNetwork
+from odradek.broker.peers.tokens import PeerTokens
 from odradek.config.checks import Secret
 from odradek.config.jaas import PLAIN_LOGIN_MODULE
 from odradek.config.peers import PeerSettings

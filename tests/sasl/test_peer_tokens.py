@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from odradek.broker.peer_tokens import NoToken, PeerTokens
+from odradek.broker.peers.tokens import NoToken, PeerTokens
 from odradek.config.oauth_login import LoginSettings, TokenEndpoint
 from odradek.env.executor import InlineExecutor
 

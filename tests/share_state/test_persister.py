@@ -9,9 +9,9 @@ import pytest
 from tests.coordinator.support import image_of, topic_id
 from tests.share_state.support import TOPICS
 
-from odradek.broker.broker_channels import BrokerUnreachable
 from odradek.broker.coordinator import share_apis
 from odradek.broker.coordinator.share_persister import ATTEMPTS_MAX, SharePersister
+from odradek.broker.peers.channels import BrokerUnreachable
 from odradek.core.metadata.image import ClusterImage, MetadataImage, TopicImage, TopicsImage
 from odradek.core.share_coordinator.key import SharePartitionKey
 from odradek.model.errors import ApiError, ErrorCode

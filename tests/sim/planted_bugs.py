@@ -25,22 +25,22 @@ from tests.replica.planted import (
 )
 from tests.sim import share_bugs
 
-from odradek.broker import reading
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.coordinator import runtime
 from odradek.broker.coordinator.loading import Loaded
 from odradek.broker.coordinator.markers import MarkerWriter
 from odradek.broker.coordinator.replicas import ReplicaPartition
 from odradek.broker.metadata import snapshot_generator
-from odradek.broker.partition import Partition
+from odradek.broker.partitions import leading, reading
+from odradek.broker.partitions.partition import Partition
 from odradek.broker.raft.delivery import Delivery
 from odradek.broker.raft.metadata_log import MetadataLog
-from odradek.broker.replication import fetchers, leading
+from odradek.broker.replication import fetchers
 from odradek.core.controller import alter_partition, periodic
 from odradek.core.controller.heartbeats import BrokerHeartbeats
 from odradek.core.controller.partition_change import PartitionChange
 from odradek.core.group.classic.group import ClassicGroup
-from odradek.core.group.machine import GroupMachine
+from odradek.core.group.coordinator.machine import GroupMachine
 from odradek.core.replica.follower import ReplicaFetcher
 from odradek.log.partition_log import PartitionLog
 from odradek.model.errors import ErrorCode

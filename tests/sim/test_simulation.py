@@ -13,7 +13,7 @@ from itertools import zip_longest
 import pytest
 from tests.support.run_seed import numbers_of_histories
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.log import loader
 from odradek.records.compiled import COMPILED
 from odradek.sim.scenario import Outcome, simulate

@@ -6,7 +6,6 @@ import pytest
 
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
-from odradek.spark.given import TUNING_IGNORED
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -25,6 +24,7 @@ from odradek.spark.options import (
     read_options,
     write_options,
 )
+from odradek.spark.values.given import TUNING_IGNORED
 from odradek.spark.values.settings import ProtobufOptions, RegistrySettings, Typed
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}

@@ -32,7 +32,7 @@ PLANTED = {
     "model/topic_partition.py": ("import odradek.config", LAYERS),
     "core/metadata/errors.py": ("import asyncio", NO_IO),
     "handlers/handler.py": ("import time", SEAMS),
-    "spark/__init__.py": ("import odradek.broker.context", PRODUCTS),
+    "spark/__init__.py": ("import odradek.broker.clients.request_context", PRODUCTS),
     "wire/names.py": ("import zstandard", COMPRESSION),
     "network/peer.py": ("import pandas", HEAVY),
     "core/session/fetch.py": ("import odradek.core.client_metrics.subscriptions", MACHINES),

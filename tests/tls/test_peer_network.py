@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from odradek.broker.peer_network import AuthenticationFailed, PeerNetwork
-from odradek.broker.peer_tokens import PeerTokens
+from odradek.broker.peers.network import AuthenticationFailed, PeerNetwork
+from odradek.broker.peers.tokens import PeerTokens
 from odradek.config.checks import Secret
 from odradek.config.peers import PeerSettings
 from odradek.config.tls import PeerTlsSettings, Store

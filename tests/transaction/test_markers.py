@@ -11,7 +11,7 @@ import pytest
 from tests.broker.support import Flushes, partition_of
 
 from odradek.broker.coordinator.markers import MarkerWriter
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.core.transaction.markers import Marker
 from odradek.env.clock import SystemClock
 from odradek.log.errors import DiskFull

@@ -9,9 +9,9 @@ import pytest
 from tests.broker.test_broker_channels import registered
 from tests.coordinator.support import image_of
 
-from odradek.broker.broker_channels import BrokerUnreachable, UnsupportedByBroker
 from odradek.broker.coordinator.marker_sender import MarkerSender
 from odradek.broker.coordinator.membership import RemoteMembership
+from odradek.broker.peers.channels import BrokerUnreachable, UnsupportedByBroker
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.transaction.markers import Marker
 from odradek.model.errors import ApiError, ErrorCode

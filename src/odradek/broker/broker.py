@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from odradek.broker.access_tokens import AccessTokens
-from odradek.broker.authorizer import Authorizer
-from odradek.broker.client_quotas import QuotaManagers
-from odradek.broker.client_telemetry import ClientTelemetry
-from odradek.broker.cold_reads import ColdReads
+from odradek.broker.access.access_tokens import AccessTokens
+from odradek.broker.access.authorizer import Authorizer
+from odradek.broker.access.delegation_tokens import DelegationTokens
+from odradek.broker.clients.quotas import QuotaManagers
+from odradek.broker.clients.telemetry import ClientTelemetry
 from odradek.broker.controller.channel import ControllerChannel
+from odradek.broker.controller.topic_creation import TopicCreation
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.markers import MarkerWriter
 from odradek.broker.coordinator.producer_ids import ProducerIds
@@ -20,12 +21,11 @@ from odradek.broker.coordinator.share_groups import ShareGroups
 from odradek.broker.coordinator.share_persister import SharePersister
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.coordinator.verification import Verification
-from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.cold_reads import ColdReads
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.replication.directory_moves import DirectoryMoves
 from odradek.broker.share.manager import SharePartitionManager
-from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.session.fetch import FetchSessionCache
 from odradek.env.certificate_names import CertificateNames

@@ -10,7 +10,7 @@ import contextlib
 import ssl
 import time
 
-from odradek.broker.listener_keys import server_tls
+from odradek.broker.access.listener_keys import server_tls
 from odradek.config.tls import TlsSettings
 from odradek.env.tls_context import make_context
 from odradek.env.tls_files import TlsError

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.broker.authorizer import CLUSTER, GROUP, TOPIC, Authorizer
+from odradek.broker.access.authorizer import CLUSTER, GROUP, TOPIC, Authorizer
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.model.acl import (
     CLUSTER_NAME,

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from odradek.broker.access.listener_keys import check_keys
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
-from odradek.broker.listener_keys import check_keys
 from odradek.config.checks import ConfigurationError
 from odradek.env.tls_files import TlsError
 from odradek.handlers.authorization import AclOperation, permits_cluster

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode

@@ -18,9 +18,9 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from odradek.broker.authorizer import printable
-from odradek.broker.client_quotas import Charge
-from odradek.broker.context import RequestContext
+from odradek.broker.access.authorizer import printable
+from odradek.broker.clients.quotas import Charge
+from odradek.broker.clients.request_context import RequestContext
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.handlers.entry import Entry, Inject

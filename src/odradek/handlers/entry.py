@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from odradek.broker.client_quotas import Charge
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.quotas import Charge
+from odradek.broker.clients.request_context import RequestContext
 from odradek.env.executor import Executor, Pool, call
 from odradek.env.file_range import FileRange
 from odradek.handlers.error_answers import error_answer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from odradek.broker.access_tokens import AccessTokens
-from odradek.broker.delegation_tokens import DelegationTokens
+from odradek.broker.access.access_tokens import AccessTokens
+from odradek.broker.access.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.config.broker_config import BrokerConfig
 from odradek.env.clock import Clock

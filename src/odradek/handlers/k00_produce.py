@@ -28,12 +28,10 @@ import struct
 from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, Final
 
-from odradek.broker.authorizer import Authorizer
+from odradek.broker.access.authorizer import Authorizer
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
-from odradek.broker.coordinator.verification import Turn
-from odradek.broker.partition import ACKS_ALL, Partition
-from odradek.broker.transactional_produce import (
+from odradek.broker.clients.request_context import RequestContext
+from odradek.broker.coordinator.transactional_produce import (
     ATTRIBUTES_LOW_BYTE,
     UNCONDITIONAL,
     Permission,
@@ -41,6 +39,8 @@ from odradek.broker.transactional_produce import (
     decide,
     is_transactional,
 )
+from odradek.broker.coordinator.verification import Turn
+from odradek.broker.partitions.partition import ACKS_ALL, Partition
 from odradek.handlers.authorization import (
     TOPIC,
     TRANSACTIONAL_ID,

@@ -5,13 +5,13 @@
   Kafka.
 - Fetch sessions (KIP-227) are in `core/session`. Partitions that returned data are the last ones in
   the next fetch of the session. Partitions for which there is nothing rest, and are not read again
-  until they change (`broker/resting.py`).
+  until they change (`broker/partitions/resting.py`).
 - If there is less data than `min_bytes`, the response waits up to `max_wait_ms`. If a partition has
   an error (for example, its offset is out of range), the response is sent immediately.
 - From version 13 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID.
 - Records are sent from the page cache with `sendfile`. If records, index entries or batch headers
   are not in the page cache, a thread reads them first. Such records may be sent from a buffer
-  (`odradek.broker.cold_reads`).
+  (`odradek.broker.partitions.cold_reads`).
 - With `read_committed`, the response contains only records below the last stable offset. It also
   contains the aborted transactions that overlap with these records.
 - From version 11 on, consumers may read from followers too, up to the high watermark that the
@@ -21,13 +21,13 @@
 - From version 16 on, the errors NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH contain the leader
   (KIP-951, `leader_hints`).
 - A follower gets the records up to the log end offset. Its request tells the leader which records
-  it has (`broker/replication/leading.py`). A broker that is no follower in the leader's metadata
+  it has (`broker/partitions/leading.py`). A broker that is no follower in the leader's metadata
   gets the error UNKNOWN_LEADER_EPOCH.
 - On a controller listener, replicas of the metadata log fetch it from the leader of the quorum
   (KIP-595). There are no fetch sessions, and the response has at most 1 MiB of records, or one
   batch if the first batch is larger.
 - If the client has exceeded its quota, the response has no records
-  (`odradek.broker.client_quotas`).
+  (`odradek.broker.clients.quotas`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import NamedTuple, cast
 
-from odradek.broker import reading, resting
 from odradek.broker.broker import Broker
-from odradek.broker.client_quotas import QuotaManagers
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.quotas import QuotaManagers
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
-from odradek.broker.delayed_fetch import DelayedFetch
-from odradek.broker.partition import Partition
+from odradek.broker.partitions import reading, resting
+from odradek.broker.partitions.delayed_fetch import DelayedFetch
+from odradek.broker.partitions.partition import Partition
 from odradek.core.quota.clients import ClientMeters
 from odradek.core.session.fetch import FetchedPartition, FetchPlan, FetchSession
 from odradek.env.file_system import FileSystem

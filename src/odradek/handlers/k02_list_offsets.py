@@ -26,8 +26,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
-from odradek.broker.partition import Partition
+from odradek.broker.clients.request_context import RequestContext
+from odradek.broker.partitions.partition import Partition
 from odradek.env.file_system import FileSystem
 from odradek.env.page_cache import ReadWouldBlock
 from odradek.handlers.authorization import TOPIC, AclOperation, denied

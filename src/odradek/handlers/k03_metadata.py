@@ -23,7 +23,7 @@ from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping, 
 from typing import Any
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.metadata.listener_view import ListenerView
 from odradek.core.metadata.image import PartitionRegistration, TopicImage
 from odradek.handlers.authorization import (

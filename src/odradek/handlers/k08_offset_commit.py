@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Iterable
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.shard import Answer
 from odradek.core.group.group import Committer
 from odradek.core.metadata.image import TopicImage, TopicsImage

@@ -17,9 +17,9 @@ import asyncio
 from typing import Any, NamedTuple
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.shard import Answer
-from odradek.core.group.offsets.store import INVALID_OFFSET
+from odradek.core.group.offset_store import INVALID_OFFSET
 from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, permits
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.metadata.listener_view import ListenerView
 from odradek.core.coordinator.placement import partition_for
 from odradek.core.share_coordinator.key import parse

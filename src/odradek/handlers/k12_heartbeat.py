@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.shard import Answer
 from odradek.handlers.authorization import GROUP, AclOperation, require
 from odradek.handlers.handler import Handler

@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.core.metadata.versions import KRAFT_VERSION
 from odradek.handlers.handler import Handler

@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
-from odradek.broker.partition import Partition
+from odradek.broker.clients.request_context import RequestContext
+from odradek.broker.partitions.partition import Partition
 from odradek.handlers.authorization import TOPIC, AclOperation, denied
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ApiError, ErrorCode

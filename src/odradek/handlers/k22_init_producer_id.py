@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.handlers.authorization import (
     TOPIC,
     TRANSACTIONAL_ID,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.handlers.authorization import TOPIC, AclOperation, denied, permits_cluster
 from odradek.handlers.handler import Handler
 from odradek.handlers.pieces import Pieces

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.core.transaction.transaction import Partitions, each, gathered
 from odradek.handlers.authorization import (
     TOPIC,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.handlers.authorization import GROUP, TRANSACTIONAL_ID, AclOperation, require
 from odradek.handlers.handler import Handler
 from odradek.handlers.transactions import answered, error_for

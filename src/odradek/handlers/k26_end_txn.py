@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.handlers.authorization import TRANSACTIONAL_ID, AclOperation, require
 from odradek.handlers.handler import Handler
 from odradek.handlers.transactions import answered_soon, error_for

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.core.transaction.markers import Marker, Results
 from odradek.handlers.authorization import AclOperation, permits_cluster, require_cluster
 from odradek.handlers.handler import Handler

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.errors import coordinator_error
 from odradek.broker.coordinator.verification import Writer, protocol_of_offset_commit
 from odradek.handlers.authorization import (

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.core.authorizer.filters import AclFilter
 from odradek.handlers.handler import Handler

@@ -10,10 +10,10 @@
 
 from __future__ import annotations
 
-from odradek.broker import loggers
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
+from odradek.broker.settings import loggers
 from odradek.config.definition import SettingType
 from odradek.config.describe import (
     Described,

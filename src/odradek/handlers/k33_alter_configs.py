@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.handlers.config_resources import (
     answers_in_order,
     check_keys_of_listeners,

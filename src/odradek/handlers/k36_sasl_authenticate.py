@@ -12,7 +12,7 @@ On other listeners and after authentication the error is ILLEGAL_SASL_STATE.
 
 from __future__ import annotations
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.handlers.handler import Handler
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.sasl_authenticate_request import SaslAuthenticateRequest

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from odradek.broker import loggers
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
+from odradek.broker.settings import loggers
 from odradek.config.alter import apply_operation, check_broker_values
 from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.config_resources import (

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.core.metadata.image import ClientQuotaEntity
 from odradek.core.quota.limits import CLIENT_ID, IP, USER
 from odradek.handlers.authorization import AclOperation, require_cluster

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.core.metadata.image import MetadataImage
 from odradek.core.sasl.scram_keys import BY_NUMBER

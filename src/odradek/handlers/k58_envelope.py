@@ -14,7 +14,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.handlers import (
     k19_create_topics,

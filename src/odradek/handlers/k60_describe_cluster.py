@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.broker.metadata.listener_view import ListenerView
 from odradek.handlers.authorization import AclOperation, cluster_operations, require_cluster

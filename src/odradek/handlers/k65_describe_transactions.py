@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.handlers.authorization import (
     TOPIC,
     TRANSACTIONAL_ID,

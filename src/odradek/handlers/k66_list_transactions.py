@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.core.group.consumer.regex import CostlyRegex, InvalidRegex, Regex
 from odradek.core.transaction.listing import Filter
 from odradek.core.transaction.phases import BY_LABEL

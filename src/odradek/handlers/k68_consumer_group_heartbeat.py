@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.shard import Answer
 from odradek.core.metadata.versions import GROUP_VERSION
 from odradek.handlers.authorization import GROUP, TOPIC, AclOperation, denied, require

@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 from odradek.broker.broker import Broker
-from odradek.broker.client_telemetry import describe
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
+from odradek.broker.clients.telemetry import describe
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.get_telemetry_subscriptions_request import (
     GetTelemetrySubscriptionsRequest,

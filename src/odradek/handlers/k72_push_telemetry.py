@@ -6,7 +6,7 @@ The node's metrics page shows the numbers of each client instance as `kafka_clie
 from __future__ import annotations
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.push_telemetry_request import PushTelemetryRequest
 from odradek.wire.generated.push_telemetry_response import PushTelemetryResponse

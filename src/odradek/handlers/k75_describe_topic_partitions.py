@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.metadata.listener_view import ListenerView
 from odradek.core.metadata.image import PartitionRegistration, TopicImage
 from odradek.handlers.authorization import TOPIC, AclOperation, authorized_operations, denied

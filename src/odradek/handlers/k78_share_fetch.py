@@ -12,7 +12,7 @@
 - The response has only the partitions with records, with errors, or with results of
   acknowledgements, and those that are new in the session.
 - Records are sent from the page cache, as in Fetch.
-- The bytes of responses count for the quota of the client (`odradek.broker.client_quotas`).
+- The bytes of responses count for the quota of the client (`odradek.broker.clients.quotas`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from odradek.broker.broker import Broker
-from odradek.broker.client_quotas import QuotaManagers
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.quotas import QuotaManagers
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.share.fetch import FetchLimits, Results, ShareFetch, failed
 from odradek.core.share.session import (
     FINAL_EPOCH,

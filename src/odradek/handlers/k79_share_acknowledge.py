@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.core.share.session import FINAL_EPOCH, INITIAL_EPOCH, PartitionKey
 from odradek.handlers.handler import Handler
 from odradek.handlers.share import (

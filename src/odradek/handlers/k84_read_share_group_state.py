@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.share_apis import READ
 from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.handler import Handler

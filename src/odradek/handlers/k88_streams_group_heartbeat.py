@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.coordinator import settled
 from odradek.core.group.streams.heartbeat import Outcome
 from odradek.core.group.streams.status import MISSING_INTERNAL_TOPICS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.handlers.group_descriptions import described, visible
 from odradek.handlers.handler import Handler
 from odradek.handlers.streams_groups import check_enabled

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.env.executor import Executor, Pool, call
 from odradek.handlers.entry import Entry, Inject
 from odradek.network.connection import Connection

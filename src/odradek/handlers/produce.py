@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
-from odradek.broker.partition import Committed, Partition
-from odradek.broker.transactional_produce import UNCONDITIONAL, Permission
+from odradek.broker.clients.request_context import RequestContext
+from odradek.broker.coordinator.transactional_produce import UNCONDITIONAL, Permission
+from odradek.broker.partitions.partition import Committed, Partition
 from odradek.env.executor import Pool, call
 from odradek.env.file_range import FileRange
 from odradek.handlers.leader_hints import leader_hint

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.core.share.acknowledgement import AcknowledgementBatch
 from odradek.core.share.session import PartitionKey, SessionKey
 from odradek.core.share.states import GAP, REJECT, RENEW

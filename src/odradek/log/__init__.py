@@ -45,7 +45,7 @@ executor.
 A log consists of parts, which `partition_log` lists. No other code writes the fields of a part. The
 modules describe how the parts work: `log_end` (appends, rolls, truncations), `log_appender`,
 `given_appender`, `reading`, `segment`, `index`, `producer_state`, `flush_state`, `loader` and
-`recovery`, `retention`, `periodic_tasks`.
+`recovery`, `retention`, `manager/periodic_tasks`.
 """
 
 from odradek.log.directory import LogDirectory
@@ -60,7 +60,7 @@ from odradek.log.errors import (
     RecordsRefused,
 )
 from odradek.log.flush_state import FlushWork
-from odradek.log.log_manager import LogManager
+from odradek.log.manager.log_manager import LogManager
 from odradek.log.origin import AppendOrigin
 from odradek.log.partition_log import PartitionLog
 from odradek.log.results import AppendInfo, FetchData, ProducerDescription, TimestampOffset

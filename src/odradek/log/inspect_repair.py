@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from odradek.env.file_system import READ_WRITE, FileSystem, replace_file
 from odradek.log import names
-from odradek.log.cleaner.index_builder import IndexBuilder
 from odradek.log.errors import DirectoryInUse
+from odradek.log.index_builder import IndexBuilder
 from odradek.log.inspect import Kind, kind_of
 from odradek.log.inspect_verify import (
     Problem,

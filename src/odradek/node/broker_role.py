@@ -7,16 +7,16 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from odradek.broker.access_tokens import AccessTokens
-from odradek.broker.authorizer import Authorizer
+from odradek.broker.access.access_tokens import AccessTokens
+from odradek.broker.access.authorizer import Authorizer
 from odradek.broker.broker import Broker
-from odradek.broker.client_quotas import QuotaManagers
-from odradek.broker.client_telemetry import ClientTelemetry
-from odradek.broker.cold_reads import ColdReads
+from odradek.broker.clients.quotas import QuotaManagers
+from odradek.broker.clients.telemetry import ClientTelemetry
 from odradek.broker.controller.lifecycle import BrokerLifecycle
-from odradek.broker.metadata.dynamic_config import DynamicConfig
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.cold_reads import ColdReads
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.replication.directory_moves import DirectoryMoves
+from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES

@@ -15,8 +15,8 @@ from odradek.broker.controller.channel import ControllerChannel, LocalController
 from odradek.broker.controller.member_channel import MemberControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.controller.remote_channel import RemoteControllerChannel
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.raft.client import RaftClient
-from odradek.broker.replica_manager import ReplicaManager
 from odradek.config.broker_config import BrokerConfig
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes

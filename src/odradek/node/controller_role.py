@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odradek.broker.access_tokens import AccessTokens
-from odradek.broker.authorizer import Authorizer
-from odradek.broker.client_quotas import QuotaManagers, charge_on_controller
+from odradek.broker.access.access_tokens import AccessTokens
+from odradek.broker.access.authorizer import Authorizer
+from odradek.broker.access.delegation_tokens import DelegationTokens
+from odradek.broker.clients.quotas import QuotaManagers, charge_on_controller
 from odradek.broker.controller.controller import Controller
 from odradek.broker.controller.member_channel import MemberControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.controller.registration import ControllerRegistration
-from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
-from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.raft.quorum_requests import QuorumRequests
+from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.core.metadata.versions import SUPPORTED_FEATURES

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from odradek.broker.broker_channels import BrokerChannels
 from odradek.broker.controller.channel import ControllerChannel
+from odradek.broker.controller.topic_creation import TopicCreation
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.latest_offsets import LatestOffsets
 from odradek.broker.coordinator.marker_sender import MarkerSender
@@ -20,8 +20,8 @@ from odradek.broker.coordinator.share_groups import ShareGroups
 from odradek.broker.coordinator.share_persister import SharePersister
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from odradek.broker.coordinator.verification import Verification
-from odradek.broker.replica_manager import ReplicaManager
-from odradek.broker.topic_creation import TopicCreation
+from odradek.broker.partitions.replica_manager import ReplicaManager
+from odradek.broker.peers.channels import BrokerChannels
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint
 from odradek.env.clock import Clock

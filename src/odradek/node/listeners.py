@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from odradek.broker.listener_keys import server_tls
+from odradek.broker.access.listener_keys import server_tls
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.core.quota.connections import ConnectionRates

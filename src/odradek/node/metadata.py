@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from odradek.broker.delegation_tokens import DelegationTokens
+from odradek.broker.access.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.metadata.publisher import Publishers

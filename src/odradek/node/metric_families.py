@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from odradek.broker.broker import Broker
-from odradek.broker.client_quotas import QuotaManagers
+from odradek.broker.clients.quotas import QuotaManagers
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.env.event_loop import NodeSelector
 from odradek.handlers.dispatch import Dispatcher

@@ -35,15 +35,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from odradek.broker.access_tokens import AccessTokens
-from odradek.broker.authorizer import Authorizer
+from odradek.broker.access.access_tokens import AccessTokens
+from odradek.broker.access.authorizer import Authorizer
+from odradek.broker.access.kerberos_keys import check_keys
 from odradek.broker.broker import Broker
-from odradek.broker.client_quotas import QuotaManagers
+from odradek.broker.clients.quotas import QuotaManagers
 from odradek.broker.controller.quorum_controller import QuorumController
-from odradek.broker.kerberos_keys import check_keys
-from odradek.broker.peer_network import peer_networks
-from odradek.broker.peer_tokens import PeerTokens
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.replica_manager import ReplicaManager
+from odradek.broker.peers.network import peer_networks
+from odradek.broker.peers.tokens import PeerTokens
 from odradek.config.broker_config import BrokerConfig
 from odradek.env.clock import Clock, SystemClock
 from odradek.env.event_loop import NodeSelector

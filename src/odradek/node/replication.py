@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.leading import IsrChanges, LeaderContext
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.replication.alter_partition_sender import AlterPartitionSender
 from odradek.broker.replication.directory_assignments import DirectoryAssignments
 from odradek.broker.replication.fetchers import Fetchers
-from odradek.broker.replication.leading import IsrChanges, LeaderContext
 from odradek.broker.replication.replication import PartitionReplication
 from odradek.broker.replication.throttles import Throttles
 from odradek.config.broker_config import BrokerConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.core.replica.fetch_states import Status
 from odradek.node.metric_families import BrokerSources, Family, Sample, one
 

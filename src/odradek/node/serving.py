@@ -11,7 +11,7 @@ from typing import Any
 
 import odradek.handlers
 from odradek.broker.broker import Broker
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.config.broker_config import BrokerConfig
 from odradek.handlers.handler import Handler

@@ -13,7 +13,7 @@ from odradek.broker.broker import Broker
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.share_coordinator import ShareCoordinator
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
-from odradek.broker.metadata.dynamic_config import DynamicConfig
+from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.config.alter import setting_of
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.topic_config import TopicConfig

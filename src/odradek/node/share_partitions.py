@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from odradek.broker.broker_channels import BrokerChannels
-from odradek.broker.cold_reads import ColdReads
 from odradek.broker.metadata.cache import MetadataCache
-from odradek.broker.metadata.dynamic_config import DynamicConfig
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.cold_reads import ColdReads
+from odradek.broker.partitions.replica_manager import ReplicaManager
+from odradek.broker.peers.channels import BrokerChannels
+from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.broker.share.dead_letters import DeadLetterWriter
 from odradek.broker.share.manager import SharePartitionManager
 from odradek.broker.share.originals import Originals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.core.metadata.registrations import PartitionRegistration
 from odradek.core.replica.leader import PartitionLeader
 from odradek.log.partition_log import PartitionLog

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.raft.client import RaftClient
-from odradek.broker.replica_manager import ReplicaManager
 from odradek.core.metadata.image import MetadataImage
 from odradek.sim.lossy_file_system import LossyFileSystem
 from odradek.sim.machine import Machine

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.broker.share.local import LocalSharePartition
 from odradek.env.network import Address
 from odradek.model.config_resource import ResourceType

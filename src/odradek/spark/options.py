@@ -17,7 +17,6 @@ from enum import Enum, auto
 from odradek.client.security import PLAINTEXT, SECURITY_SETTINGS, Security, parse_security
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
-from odradek.spark.given import Given
 from odradek.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -28,6 +27,7 @@ from odradek.spark.offsets import (
     parse_assignment,
     parse_listed,
 )
+from odradek.spark.values.given import Given
 from odradek.spark.values.settings import TYPED_OPTIONS, WRITE_ONLY, Typed, parse_typed
 
 CONNECTION_OPTIONS = (

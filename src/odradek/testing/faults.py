@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.handlers.entry import Entry
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.produce_request import ProduceRequest

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from odradek.broker.authorizer import CLUSTER, GROUP, TOPIC, Authorizer
-from odradek.broker.context import RequestContext
+from odradek.broker.access.authorizer import CLUSTER, GROUP, TOPIC, Authorizer
+from odradek.broker.clients.request_context import RequestContext
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.controller.delegation_tokens import owner_of
 from odradek.core.metadata.image import MetadataImage

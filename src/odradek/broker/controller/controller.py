@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from odradek.broker.authorizer import Authorizer
+from odradek.broker.access.authorizer import Authorizer
+from odradek.broker.access.delegation_tokens import DelegationTokens
 from odradek.broker.controller.quorum_controller import QuorumController
-from odradek.broker.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
-from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.raft.quorum_requests import QuorumRequests
+from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.config.broker_config import BrokerConfig
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.channel import LocalControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.controller.remote_channel import RemoteControllerChannel

@@ -30,18 +30,18 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from odradek.broker.authorizer import Authorizer
-from odradek.broker.client_quotas import QuotaManagers
-from odradek.broker.context import RequestContext
+from odradek.broker.access.authorizer import Authorizer
+from odradek.broker.clients.quotas import QuotaManagers
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.authorization import Guard
 from odradek.broker.controller.quorum_description import describe_quorum
-from odradek.broker.metadata.dynamic_config import DynamicConfig
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.raft.client import RaftClient
 from odradek.broker.raft.listener import CommittedBatch, LeaderAndEpoch
 from odradek.broker.raft.metadata_log import BatchTooLarge
 from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.broker.raft.snapshots import SnapshotId
+from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.controller.activation import abort_records, bootstrap_records
 from odradek.core.controller.machine import ControllerMachine, Moment, batches

@@ -27,8 +27,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from odradek.broker.context import RequestContext
-from odradek.broker.peer_versions import PeerVersions, VersionNotServed, encoded_request
+from odradek.broker.clients.request_context import RequestContext
+from odradek.broker.peers.versions import PeerVersions, VersionNotServed, encoded_request
 from odradek.core.raft.voters import Destination
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes

@@ -13,16 +13,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Any
 
-from odradek.broker.authorizer import TOPIC, Authorizer
-from odradek.broker.context import RequestContext
+from odradek.broker.access.authorizer import TOPIC, Authorizer
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.coordinator import Coordinator, settled
 from odradek.broker.coordinator.log import CoordinatorTopic
 from odradek.broker.coordinator.shard import Answer, Shard
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.group.consumer.heartbeat import validate
+from odradek.core.group.coordinator.machine import GroupMachine
 from odradek.core.group.group import Committer, GroupType, Requester
-from odradek.core.group.machine import GroupMachine
 from odradek.core.group.state import GroupState
 from odradek.core.group.streams.validation import validate as validate_streams
 from odradek.core.metadata.delta import MetadataDelta

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import Final, cast
 
-from odradek.broker.broker_channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.replica_manager import ReplicaManager
+from odradek.broker.peers.channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.list_offsets_request import (

@@ -12,8 +12,8 @@ import asyncio
 import logging
 from typing import Final, cast
 
-from odradek.broker.broker_channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
 from odradek.broker.coordinator.markers import MarkerWriter
+from odradek.broker.peers.channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
 from odradek.core.transaction.markers import Marker, MarkerQueues, QueuedMarker, Results
 from odradek.wire.generated.write_txn_markers_request import WriteTxnMarkersRequest
 from odradek.wire.generated.write_txn_markers_response import WriteTxnMarkersResponse

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
-from odradek.broker.partition import ACKS_ALL
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.partition import ACKS_ALL
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.core.transaction.markers import Marker, Results
 from odradek.env.clock import Clock
 from odradek.model.errors import ApiError, ErrorCode

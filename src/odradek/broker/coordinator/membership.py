@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import Final, cast
 
-from odradek.broker.broker_channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
+from odradek.broker.peers.channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
 from odradek.core.coordinator.placement import partition_for
 from odradek.core.metadata.registrations import NO_LEADER
 from odradek.core.transaction.membership_questions import (

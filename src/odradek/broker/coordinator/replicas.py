@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.broker.coordinator.log import Committed, CoordinatorPartition
-from odradek.broker.partition import Partition
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.partition import Partition
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.env.executor import call
 from odradek.log.origin import AppendOrigin
 from odradek.model.errors import ApiError, ErrorCode

@@ -12,12 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.coordinator import settled
 from odradek.broker.coordinator.shard import Shard
 from odradek.broker.share.persister import Persister
+from odradek.core.group.coordinator.machine import GroupMachine
 from odradek.core.group.group import Requester
-from odradek.core.group.machine import GroupMachine
 from odradek.core.group.share.heartbeat import Outcome, validate
 from odradek.core.group.share.offsets import Alteration, OffsetDeletion, StateDeletion
 from odradek.core.group.share.state_partitions import Partitions

@@ -17,11 +17,11 @@ import asyncio
 import logging
 from typing import Any, Final, NamedTuple
 
-from odradek.broker.broker_channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
+from odradek.broker.controller.topic_creation import TopicCreation
 from odradek.broker.coordinator import share_apis
 from odradek.broker.coordinator.share_apis import ShareStateApi
 from odradek.broker.coordinator.share_coordinator import ShareCoordinator
-from odradek.broker.topic_creation import TopicCreation
+from odradek.broker.peers.channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
 from odradek.core.coordinator.placement import partition_for
 from odradek.core.share_coordinator.key import SharePartitionKey
 from odradek.env.randomness import RandomBytes

@@ -20,7 +20,7 @@ from typing import Any
 
 from odradek.broker.coordinator.membership import RemoteMembership
 from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.transaction.transaction import EPOCH_BUMP_VERSION, gathered
 from odradek.env.clock import Clock

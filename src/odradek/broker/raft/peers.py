@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from odradek.broker.peer_versions import PeerVersions, VersionNotServed, encoded_request
+from odradek.broker.peers.versions import PeerVersions, VersionNotServed, encoded_request
 from odradek.broker.raft.wire_messages import from_response, to_request
 from odradek.core.raft.events import SendRequest
 from odradek.core.raft.messages import Request, Response

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek import __version__
-from odradek.broker.peer_versions import SOFTWARE_NAME
+from odradek.broker.peers.versions import SOFTWARE_NAME
 from odradek.broker.raft.metadata_log import METADATA_PARTITION
 from odradek.core.metadata.versions import KRAFT_VERSION
 from odradek.core.raft import messages as raft

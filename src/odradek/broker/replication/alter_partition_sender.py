@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from odradek.broker.controller.channel import ControllerChannel
+from odradek.broker.partitions.leading import AlteredPartition, OnAltered
 from odradek.broker.replication.controller_reports import ControllerReports
-from odradek.broker.replication.leading import AlteredPartition, OnAltered
 from odradek.core.replica.effects import IsrChange
 from odradek.model.errors import ApiError
 from odradek.wire.generated.alter_partition_request import (

@@ -28,8 +28,8 @@ import logging
 from collections.abc import Callable
 from enum import Enum, auto
 
-from odradek.broker.partition import Partition
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.partition import Partition
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.replica.divergence import diverging_epoch, truncation_offset
 from odradek.core.replica.throttle import ByteRate

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.core.metadata.registrations import NO_LEADER, BrokerRegistration, Endpoint
 from odradek.core.replica.effects import (
     Append,

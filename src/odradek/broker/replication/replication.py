@@ -11,9 +11,9 @@ import asyncio
 import logging
 from itertools import islice
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.leading import LeaderContext, Leading
+from odradek.broker.partitions.partition import Partition
 from odradek.broker.replication.fetchers import Fetchers
-from odradek.broker.replication.leading import LeaderContext, Leading
 
 log = logging.getLogger("odradek.replicas")
 

@@ -26,11 +26,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, cast
 
-from odradek.broker.broker_channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
-from odradek.broker.partition import ACKS_ALL, Partition
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.controller.topic_creation import TopicCreation
+from odradek.broker.partitions.partition import ACKS_ALL, Partition
+from odradek.broker.partitions.replica_manager import ReplicaManager
+from odradek.broker.peers.channels import BrokerChannels, BrokerUnreachable, UnsupportedByBroker
 from odradek.broker.share.originals import Originals
-from odradek.broker.topic_creation import TopicCreation
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.group_config import GroupConfig
 from odradek.config.topic_config import TopicConfig

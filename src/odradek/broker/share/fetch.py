@@ -22,8 +22,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from odradek.broker.cold_reads import ColdReads
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.cold_reads import ColdReads
+from odradek.broker.partitions.partition import Partition
 from odradek.broker.share.local import LocalSharePartition
 from odradek.broker.share.manager import SharePartitionManager
 from odradek.broker.share.records import Extent, fetched_batches, sliced

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.broker.share.dead_letters import NoLeader
 from odradek.broker.share.persister import Persister
 from odradek.broker.share.waiters import Waiters

@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Final
 
-from odradek.broker.cold_reads import ColdReads
 from odradek.broker.metadata.cache import MetadataCache
-from odradek.broker.partition import Partition
-from odradek.broker.replica_manager import ReplicaManager
+from odradek.broker.partitions.cold_reads import ColdReads
+from odradek.broker.partitions.partition import Partition
+from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.share.dead_letters import DeadLetterWriter
 from odradek.broker.share.local import LocalSharePartition, Tasks
 from odradek.broker.share.persister import Persister

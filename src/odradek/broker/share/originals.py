@@ -7,8 +7,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from odradek.broker.cold_reads import ColdReads
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.cold_reads import ColdReads
+from odradek.broker.partitions.partition import Partition
 from odradek.env.executor import Executor, call
 from odradek.env.file_system import FileSystem
 from odradek.env.page_cache import ReadWouldBlock

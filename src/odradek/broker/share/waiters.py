@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 
 
 class ShareWaiter(Protocol):
@@ -69,11 +69,11 @@ class Waiters:
             self._wake(self)
 
     def on_committed(self, appended_bytes: int) -> None:
-        """See `odradek.broker.partition.Waiter`."""
+        """See `odradek.broker.partitions.partition.Waiter`."""
         self._wake(self)
 
     def expire(self) -> None:
-        """See `odradek.broker.partition.Waiter`. All requests respond now."""
+        """See `odradek.broker.partitions.partition.Waiter`. All requests respond now."""
         for waiter in list(self._waiters):
             waiter.expire()
 

@@ -11,7 +11,7 @@ from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.timers import TimerTable
 
 if TYPE_CHECKING:
-    from odradek.core.group.offsets.store import CommittedOffset
+    from odradek.core.group.offset_store import CommittedOffset
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of classic groups whose members are consumers."""

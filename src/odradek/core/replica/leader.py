@@ -227,7 +227,7 @@ class PartitionLeader:
         """Apply the Fetch requests up to this time of a follower that had all records.
 
         The requests were not applied one by one, because the partition was resting in the fetch
-        session (`odradek.broker.resting`).
+        session (`odradek.broker.partitions.resting`).
         """
         follower = self.followers.get(broker_id)
         if follower is not None:

@@ -13,9 +13,9 @@ from odradek.env.file_system import CREATE_EMPTY, Buffer, FileSystem, write_full
 from odradek.log import names
 from odradek.log.cleaner.batch_filter import Kept
 from odradek.log.cleaner.cleaned_files import cleaned_path, remove_cleaned
-from odradek.log.cleaner.index_builder import IndexBuilder
 from odradek.log.cleaner.source import OnBytes
 from odradek.log.errors import DamagedFile
+from odradek.log.index_builder import IndexBuilder
 from odradek.log.segment import OFFSET_DELTA_MAX
 from odradek.log.sequential_writer import SequentialWriter
 from odradek.log.transaction_index import ENTRY, VERSION, AbortedTransaction

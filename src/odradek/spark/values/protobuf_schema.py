@@ -33,7 +33,7 @@ from google.protobuf import (
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 
-from odradek.spark.given import nearest
+from odradek.spark.values.given import nearest
 
 INLINE_NAME = "odradek_column.proto"
 COMPILE_TIMEOUT_S = 60

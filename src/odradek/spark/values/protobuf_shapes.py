@@ -50,7 +50,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from odradek.spark.given import nearest
+from odradek.spark.values.given import nearest
 from odradek.spark.values.protobuf_schema import ProtobufSchema, ProtobufSchemaError
 from odradek.spark.values.settings import ProtobufOptions
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from odradek.client.deadline import Backoff, Deadline, monotonic_ms
 from odradek.client.errors import ClientError
-from odradek.spark.given import nearest
+from odradek.spark.values.given import nearest
 from odradek.spark.values.settings import RegistrySettings
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
-from odradek.spark.given import Given
+from odradek.spark.values.given import Given
 
 JSON, AVRO, PROTOBUF = "json", "avro", "protobuf"
 Format = Literal["json", "avro", "protobuf"]

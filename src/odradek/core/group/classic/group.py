@@ -22,7 +22,7 @@ from odradek.core.group.group import (
     ValidatePartition,
 )
 from odradek.core.group.java_order import java_hash_order
-from odradek.core.group.offsets.store import since_commit
+from odradek.core.group.offset_store import since_commit
 from odradek.core.group.records import group_metadata, group_metadata_tombstone
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.group_metadata_value import GroupMetadataValue, MemberMetadata

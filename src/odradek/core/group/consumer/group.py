@@ -33,7 +33,7 @@ from odradek.core.group.modern.subscriptions import (
     TopicCount,
     adjust_all,
 )
-from odradek.core.group.offsets.store import since_commit
+from odradek.core.group.offset_store import since_commit
 from odradek.model.errors import ApiError, ErrorCode
 
 MEMBER_EPOCH_VERSION = 9

@@ -9,8 +9,8 @@ from odradek.core.coordinator.result import CoordinatorResult, PackedResult
 from odradek.core.group.classic.group import ClassicGroup, ClassicState
 from odradek.core.group.classic.rebalance import Rebalance
 from odradek.core.group.group import Committer, ValidatePartition
+from odradek.core.group.offset_store import CommittedOffset
 from odradek.core.group.offsets.quick_commits import FindPlace, key_prefix, pack_commit
-from odradek.core.group.offsets.store import CommittedOffset
 from odradek.core.group.records import offset_commit
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.image import TopicImage

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import NOTHING, CoordinatorResult
 from odradek.core.group.group import Group
-from odradek.core.group.offsets.store import CommittedOffset, GroupOffsets, OffsetStore
+from odradek.core.group.offset_store import CommittedOffset, GroupOffsets, OffsetStore
 from odradek.core.group.records import offset_tombstone
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ErrorCode

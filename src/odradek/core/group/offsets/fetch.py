@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from odradek.core.group.group import Group
-from odradek.core.group.offsets.store import (
+from odradek.core.group.offset_store import (
     INVALID_OFFSET,
     CommittedOffset,
     OffsetStore,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 
-from odradek.core.group.offsets.store import CommittedOffset, PartitionOffsets
+from odradek.core.group.offset_store import CommittedOffset, PartitionOffsets
 from odradek.core.group.records import OFFSET_COMMIT_VERSION
 from odradek.wire.generated.offset_commit_key import OffsetCommitKey
 from odradek.wire.primitives import MalformedMessage

@@ -11,7 +11,7 @@ from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.timers import TimerTable
 from odradek.core.group.group import Committer, ExpiryBase, GroupType, ValidatePartition
 from odradek.core.group.modern.group import EpochGroup
-from odradek.core.group.offsets.store import since_commit
+from odradek.core.group.offset_store import since_commit
 from odradek.core.group.streams import keys, records
 from odradek.core.group.streams.configuration import ConfiguredTopology
 from odradek.core.group.streams.member import StreamsMember

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Final, Protocol
 
-from odradek.broker.replication.leading import ANY_BYTES, LeaderContext, Leading
+from odradek.broker.partitions.leading import ANY_BYTES, LeaderContext, Leading
 from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.group_commit import Flushed
 from odradek.log.partition_log import PartitionLog

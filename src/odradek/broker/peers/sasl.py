@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from odradek.broker.peer_tokens import NoToken, PeerTokens
+from odradek.broker.peers.tokens import NoToken, PeerTokens
 from odradek.config.peers import PeerSettings
 from odradek.core.sasl.client import (
     Credential,

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.config.broker_config import BrokerConfig
 from odradek.model.errors import ApiError, ErrorCode

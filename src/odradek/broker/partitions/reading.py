@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.core.replica.divergence import diverging_epoch
 from odradek.core.session.fetch import FetchedPartition
 from odradek.env.file_system import FileSystem

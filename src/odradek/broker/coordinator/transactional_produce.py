@@ -28,7 +28,7 @@ from odradek.broker.coordinator.verification import (
     protocol_of_produce,
     verdict,
 )
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from odradek.broker.cold_reads import ColdReads
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.cold_reads import ColdReads
+from odradek.broker.partitions.partition import Partition
 from odradek.core.session.fetch import FetchSession
 from odradek.wire.generated.fetch_response import FetchResponse
 

@@ -28,7 +28,6 @@ from odradek.log import names
 from odradek.log.checkpoints import clean_shutdown_text
 from odradek.log.cleaner.child import WORKER, ProcessChild
 from odradek.log.cleaner.log_cleaner import LogCleaner, StartChild
-from odradek.log.closing import close_all
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT
 from odradek.log.directory import LogDirectory
 from odradek.log.errors import (
@@ -38,9 +37,10 @@ from odradek.log.errors import (
     LogDirectoryOffline,
 )
 from odradek.log.group_commit import Flushed, GroupCommit
+from odradek.log.manager.closing import close_all
+from odradek.log.manager.periodic_tasks import PeriodicTasks
+from odradek.log.manager.renaming import flush_names, on_renamed, rename_all, take_over
 from odradek.log.partition_log import PartitionLog
-from odradek.log.periodic_tasks import PeriodicTasks
-from odradek.log.renaming import flush_names, on_renamed, rename_all, take_over
 from odradek.log.startup import (
     DamagedLog,
     TopicConfigs,

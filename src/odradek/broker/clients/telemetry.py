@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.core.client_metrics.subscriptions import ClientMetrics, Instance
 from odradek.env.randomness import RandomBytes
 from odradek.model import uuids

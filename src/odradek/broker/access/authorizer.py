@@ -18,8 +18,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from odradek.broker.context import RequestContext
-from odradek.broker.loggers import TRACE
+from odradek.broker.clients.request_context import RequestContext
+from odradek.broker.settings.loggers import TRACE
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.authorizer.authorizer import StandardAuthorizer
 from odradek.core.authorizer.verdicts import Verdicts

@@ -11,7 +11,7 @@ records at the time of its last request. Otherwise the follower would leave the 
 
 from __future__ import annotations
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.core.session.fetch import FetchedPartition, FetchSession
 from odradek.wire.generated.fetch_response import PartitionData
 

@@ -26,7 +26,7 @@ from odradek.env.executor import Executor
 
 # What validates tokens is imported when a listener needs it, because few nodes do.
 if TYPE_CHECKING:
-    from odradek.broker.issuer_keys import IssuerKeys
+    from odradek.broker.access.issuer_keys import IssuerKeys
     from odradek.core.sasl.tokens import AccessToken
 
 log = logging.getLogger("odradek.security")
@@ -70,7 +70,7 @@ class AccessTokens:
         for location in self._sources.keys() - wanted:
             self._sources.pop(location).close()
         for location in wanted - self._sources.keys():
-            from odradek.broker.issuer_keys import IssuerKeys
+            from odradek.broker.access.issuer_keys import IssuerKeys
 
             self._sources[location] = IssuerKeys(location, self._executor, self._clock)
 

@@ -18,15 +18,15 @@ from odradek.core.group.classic.sync import Sync
 from odradek.core.group.consumer.group import STATES as CONSUMER_STATES
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.protocol import ConsumerProtocol
+from odradek.core.group.coordinator.listing import Listing
 from odradek.core.group.group import GroupType, Requester
-from odradek.core.group.listing import Listing
 from odradek.core.group.modern.group import EpochGroup
 from odradek.core.group.modern.topics import Topics
+from odradek.core.group.offset_store import CommittedOffset, OffsetStore, PartitionOffsets
 from odradek.core.group.offsets.commit import Commit
 from odradek.core.group.offsets.deletion import Deletion
 from odradek.core.group.offsets.fetch import Fetch
 from odradek.core.group.offsets.quick_commits import QuickCommits
-from odradek.core.group.offsets.store import CommittedOffset, OffsetStore, PartitionOffsets
 from odradek.core.group.records import MESSAGES
 from odradek.core.group.share.group import STATES as SHARE_STATES
 from odradek.core.group.share.group import ShareGroup

@@ -26,7 +26,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
-from odradek.broker.context import RequestContext
+from odradek.broker.clients.request_context import RequestContext
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from odradek.broker.partition import Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.core.metadata.delta import MetadataDelta, TopicDelta
 from odradek.core.metadata.image import (
     EMPTY_IMAGE,

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from odradek.broker.peer_sasl import AuthenticationFailed, PeerSasl
-from odradek.broker.peer_tokens import PeerTokens
+from odradek.broker.peers.sasl import AuthenticationFailed, PeerSasl
+from odradek.broker.peers.tokens import PeerTokens
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.peers import PeerSettings
 from odradek.env.network import DEFAULT_OPTIONS, Listener, Network, StreamOptions, Transport

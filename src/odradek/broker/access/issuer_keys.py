@@ -1,4 +1,4 @@
-"""The keys of an issuer of access tokens, from one address (see `odradek.broker.access_tokens`)."""
+"""The keys of an issuer of access tokens, from one address (see `odradek.broker.access.access_tokens`)."""
 
 from __future__ import annotations
 

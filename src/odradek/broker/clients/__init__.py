@@ -1,0 +1,1 @@
+"""What a broker knows of the client of a request: the context, quotas, and pushed metrics."""

@@ -1,0 +1,1 @@
+"""Connections to other nodes: TLS, SASL, and the API versions that both nodes serve."""

@@ -1,0 +1,1 @@
+"""The machine of a group coordinator: all kinds of groups of one partition, behind one class."""
