@@ -15,6 +15,7 @@ from odradek.client.admin.cluster import BrokerInfo, ClusterInfo
 from odradek.client.admin.reassignments import Reassignment
 from odradek.client.metadata import Partition, Topic
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations import cluster_layout
 
 MOVES = {TopicPartition("orders", index): (1, 2, 4) for index in range(3)}
 
@@ -40,7 +41,7 @@ def test_a_move_that_has_begun_without_a_response_is_cancelled(monkeypatch, caps
 
 def test_moves_that_take_long_are_told(monkeypatch, capsys) -> None:
     looks = [MOVES, MOVES, {}]
-    monkeypatch.setattr(cluster_moves, "NOTE_SECONDS", 0)
+    monkeypatch.setattr(cluster_moves, "NOTE_MS", 0)
     monkeypatch.setattr(cluster_moves, "POLL_SECONDS", 0)
     monkeypatch.setattr(cluster_moves, "reassign", lambda _, wanted: dict.fromkeys(wanted))
     monkeypatch.setattr(cluster_moves, "list_reassignments", lambda _: looks.pop(0))
@@ -65,14 +66,17 @@ def test_a_broker_is_not_removed_while_a_partition_is_moved_away_from_it(monkeyp
         )
     )
     removed = []
-    replaced = {
-        "connected": lambda: nullcontext(client),
-        "describe_cluster": lambda _: ClusterInfo("c", 3, brokers),
-        "list_reassignments": lambda _: {key: Reassignment((3, 4), (3,), (4,))},
-        "unregister_broker": lambda _, broker: removed.append(broker),
-    }
-    for name, value in replaced.items():
-        monkeypatch.setattr(cluster_drain, name, value)
+    for module, name, value in (
+        (cluster_drain, "connected", lambda: nullcontext(client)),
+        (cluster_drain, "unregister_broker", lambda _, broker: removed.append(broker)),
+        (cluster_layout, "describe_cluster", lambda _: ClusterInfo("c", 3, brokers)),
+        (
+            cluster_layout,
+            "list_reassignments",
+            lambda _: {key: Reassignment((3, 4), (3,), (4,))},
+        ),
+    ):
+        monkeypatch.setattr(module, name, value)
     outcome = invoke("cluster", "remove", 4)
     assert (outcome.code, removed) == (1, [])
     assert "broker 4 has replicas of 1 partition" in outcome.err

@@ -22,13 +22,13 @@ from odradek.client.admin.cluster import (
     QuorumReplica,
     api_versions,
     describe_cluster,
-    describe_log_dirs,
     describe_quorum,
     features,
 )
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model import uuids
+from odradek.operations.cluster_health import read_log_dirs
 from odradek.operations.texts import duration_text, size_text
 from odradek.wire.api import BY_KEY
 
@@ -64,15 +64,7 @@ def _gather(cluster: Cluster) -> _Facts:
         quorum = describe_quorum(cluster)
     except ClientError as error:
         quorum = error
-    log_dirs: dict[int, list[LogDir] | ClientError] = {}
-    for broker in info.brokers:
-        if broker.fenced:
-            continue
-        try:
-            log_dirs[broker.id] = describe_log_dirs(cluster, broker.id)
-        except ClientError as error:
-            log_dirs[broker.id] = error
-    return _Facts(info, features(cluster.any()), quorum, log_dirs)
+    return _Facts(info, features(cluster.any()), quorum, read_log_dirs(cluster, info))
 
 
 @cluster.command()

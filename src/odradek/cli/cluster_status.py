@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import click
@@ -14,60 +13,19 @@ from odradek.cli.values import now_ms
 from odradek.client.admin.cluster import (
     LogDir,
     Quorum,
-    describe_cluster,
-    describe_log_dirs,
-    describe_quorum,
 )
-from odradek.client.admin.configs import Resource, describe_configs
-from odradek.client.admin.reassignments import list_reassignments
-from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
-from odradek.model.config_resource import ResourceType
-from odradek.operations.cluster_health import Facts, diagnose, is_partly_hidden
+from odradek.operations.cluster_health import Facts, diagnose, gather, is_partly_hidden
 from odradek.operations.problems import Problem, Severity, problems_json
 from odradek.operations.texts import plural, size_text
 
 TIMEOUT_MS = 10_000
 """How long to wait for the controllers, if `--timeout` is not given."""
-MIN_IN_SYNC = "min.insync.replicas"
 _VERDICTS = {
     Severity.NOTE: ("The cluster is healthy.", "green"),
     Severity.DEGRADED: ("The cluster serves all requests, but it is degraded.", "yellow"),
     Severity.BROKEN: ("The cluster does not serve all requests.", "red"),
 }
-
-
-def _gather(cluster: Cluster) -> Facts:
-    info = describe_cluster(cluster)
-    quorum: Quorum | ClientError
-    try:
-        quorum = describe_quorum(cluster)
-        moving = list_reassignments(cluster)
-    except ClientError as error:  # the brokers still know the topics
-        quorum, moving = error, {}
-    topics = dict(cluster.refresh().topics)
-    log_dirs: dict[int, Sequence[LogDir] | ClientError] = {}
-    for broker in info.brokers:
-        if broker.fenced:
-            continue
-        try:
-            log_dirs[broker.id] = describe_log_dirs(cluster, broker.id)
-        except ClientError as error:
-            log_dirs[broker.id] = error
-    return Facts(
-        info, quorum, topics, _min_in_sync(cluster, list(topics)), moving, log_dirs, now_ms()
-    )
-
-
-def _min_in_sync(cluster: Cluster, topics: Sequence[str]) -> dict[str, int]:
-    resources = [Resource(ResourceType.TOPIC, name) for name in topics]
-    found = {}
-    for resource, entries in describe_configs(cluster, resources, names=[MIN_IN_SYNC]).items():
-        if not isinstance(entries, ClientError):  # else the topic has just been deleted
-            found[resource.name] = next(
-                (int(each.value) for each in entries if each.name == MIN_IN_SYNC and each.value), 1
-            )
-    return found
 
 
 @click.command()
@@ -84,7 +42,7 @@ def status(as_json: bool) -> int:
       odradek cluster status --json
     """
     with connected(TIMEOUT_MS) as client:
-        facts = _gather(client)
+        facts = gather(client, now_ms())
     problems = diagnose(facts)
     severity = max((each.severity for each in problems), default=Severity.NOTE)
     if as_json:
@@ -115,13 +73,6 @@ def _summary(facts: Facts) -> str:
 
 
 def _print_brokers(facts: Facts) -> None:
-    leaders: Counter[int] = Counter()
-    replicas: Counter[int] = Counter()
-    missing: Counter[int] = Counter()
-    for key, partition in facts.partitions():
-        leaders[partition.leader] += 1
-        replicas.update(partition.replicas)
-        missing.update(facts.missing(key, partition))
     columns = [
         number("Broker"),
         Column("Address"),
@@ -133,11 +84,13 @@ def _print_brokers(facts: Facts) -> None:
         number("Size"),
         number("Free"),
     ]
+    loads = facts.loads()
     rows = []
     for each in facts.info.brokers:
         size, free = _space(facts.log_dirs.get(each.id))
         state = "fenced" if each.fenced else "serves"
-        counts = (leaders[each.id], replicas[each.id], missing[each.id])
+        load = loads[each.id]
+        counts = (load.leaders, load.replicas, load.missing)
         rows.append([each.id, each.address, each.rack, state, *counts, size, free])
     print_table(columns, rows)
 

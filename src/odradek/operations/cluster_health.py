@@ -1,20 +1,35 @@
-"""Finds what is wrong with a cluster, why, and what to do. Without IO: the facts are arguments."""
+"""Finds what is wrong with a cluster, why, and what to do.
+
+`gather` asks the cluster for the facts. `diagnose` decides, without IO.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from odradek.client.admin.cluster import ClusterInfo, LogDir, Quorum
-from odradek.client.admin.reassignments import Reassignment
+from odradek.client.admin.cluster import (
+    ClusterInfo,
+    LogDir,
+    Quorum,
+    describe_cluster,
+    describe_log_dirs,
+    describe_quorum,
+)
+from odradek.client.admin.configs import Resource, describe_configs
+from odradek.client.admin.reassignments import Reassignment, list_reassignments
+from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError
 from odradek.client.metadata import Partition, Topic
+from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.problems import Problem, Severity
 from odradek.operations.texts import duration_text, plural, size_text
 
+MIN_IN_SYNC = "min.insync.replicas"
 LAG_MS_MAX = 10_000
 """A controller that has lagged for longer is a problem. Followers fetch twice a second."""
 FREE_SHARE_NOTED = 0.1
@@ -23,6 +38,14 @@ FREE_SHARE_MIN = 0.05
 """A log directory with less free space is a problem."""
 IMBALANCE_MIN = 1.2
 """A broker with more than this multiple of the average is worth a note."""
+
+
+class BrokerLoad(NamedTuple):
+    """How many partitions a broker leads and has, and how many of those are not in sync."""
+
+    leaders: int
+    replicas: int
+    missing: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +97,65 @@ class Facts:
         adding = self.moving[key].adding if key in self.moving else ()
         return set(partition.replicas).difference(partition.in_sync, adding)
 
+    def loads(self) -> dict[int, BrokerLoad]:
+        """Return the numbers of replicas of each registered broker."""
+        leaders: Counter[int] = Counter()
+        replicas: Counter[int] = Counter()
+        missing: Counter[int] = Counter()
+        for key, partition in self.partitions():
+            leaders[partition.leader] += 1
+            replicas.update(partition.replicas)
+            missing.update(self.missing(key, partition))
+        return {
+            each.id: BrokerLoad(leaders[each.id], replicas[each.id], missing[each.id])
+            for each in self.info.brokers
+        }
+
     def running(self) -> list[int]:
         """Return the ids of the brokers that serve clients."""
         return [each.id for each in self.info.unfenced]
+
+
+def gather(cluster: Cluster, now_ms: int) -> Facts:
+    """Ask a cluster for the facts. What does not respond is an error among the facts.
+
+    Raises:
+        ClientError: no broker responds.
+    """
+    info = describe_cluster(cluster)
+    quorum: Quorum | ClientError
+    try:
+        quorum = describe_quorum(cluster)
+        moving = list_reassignments(cluster)
+    except ClientError as error:  # the brokers still know the topics
+        quorum, moving = error, {}
+    topics = dict(cluster.refresh().topics)
+    log_dirs = read_log_dirs(cluster, info)
+    return Facts(
+        info, quorum, topics, _min_in_sync(cluster, list(topics)), moving, log_dirs, now_ms
+    )
+
+
+def read_log_dirs(cluster: Cluster, info: ClusterInfo) -> dict[int, list[LogDir] | ClientError]:
+    """Return the log directories of each broker that is not fenced, or why it did not name them."""
+    found: dict[int, list[LogDir] | ClientError] = {}
+    for broker in info.unfenced:
+        try:
+            found[broker.id] = describe_log_dirs(cluster, broker.id)
+        except ClientError as error:
+            found[broker.id] = error
+    return found
+
+
+def _min_in_sync(cluster: Cluster, topics: Sequence[str]) -> dict[str, int]:
+    resources = [Resource(ResourceType.TOPIC, name) for name in topics]
+    found = {}
+    for resource, entries in describe_configs(cluster, resources, names=[MIN_IN_SYNC]).items():
+        if not isinstance(entries, ClientError):  # else the topic has just been deleted
+            found[resource.name] = next(
+                (int(each.value) for each in entries if each.name == MIN_IN_SYNC and each.value), 1
+            )
+    return found
 
 
 def diagnose(facts: Facts) -> list[Problem]:
@@ -289,12 +368,9 @@ def _imbalance(facts: Facts) -> Iterator[Problem]:
     running = facts.running()
     if len(running) < 2:
         return
-    replicas: Counter[int] = Counter(dict.fromkeys(running, 0))
-    leaders: Counter[int] = Counter(dict.fromkeys(running, 0))
-    for _, partition in facts.partitions():
-        replicas.update(each for each in partition.replicas if each in replicas)
-        if partition.leader in leaders:
-            leaders[partition.leader] += 1
+    loads = facts.loads()
+    replicas = Counter({each: loads[each].replicas for each in running})
+    leaders = Counter({each: loads[each].leaders for each in running})
     for counts, thing in ((replicas, "replicas"), (leaders, "leaders")):
         average = counts.total() / len(running)
         most, least = max(counts.values()), min(counts.values())
