@@ -39,7 +39,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.producer import Producer
 from odradek.client.producer_options import ProducerOptions
-from odradek.client.share_consumer import ShareConsumer, ShareLimits
+from odradek.client.share.consumer import ShareConsumer, ShareLimits
 from odradek.core.share.schedule import HEADER
 from odradek.model.config_resource import ResourceType
 

@@ -7,7 +7,7 @@ from compat.lab.toolchain import free_port
 
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError
-from odradek.client.share_consumer import ShareConsumer
+from odradek.client.share.consumer import ShareConsumer
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.queue_metrics import parse

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from odradek.client import share_consumer
 from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.admin.groups import list_groups
 from odradek.client.admin.share_groups import (
@@ -24,7 +23,8 @@ from odradek.client.cluster import Cluster
 from odradek.client.deadline import monotonic_ms
 from odradek.client.errors import BrokerError, DisconnectedError
 from odradek.client.producer import Producer
-from odradek.client.share_consumer import (
+from odradek.client.share import consumer as share_consumer
+from odradek.client.share.consumer import (
     AcknowledgeType,
     NotAcknowledgedError,
     ShareConsumer,

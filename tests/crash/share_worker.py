@@ -21,7 +21,7 @@ import sys
 import time
 
 from odradek.client.cluster import Cluster
-from odradek.client.share_consumer import (
+from odradek.client.share.consumer import (
     AcknowledgementResult,
     ShareConsumer,
     ShareLimits,

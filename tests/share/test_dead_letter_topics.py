@@ -28,7 +28,7 @@ from odradek.client.consumer import Consumer
 from odradek.client.errors import UnreachableError
 from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.client.producer import Producer
-from odradek.client.share_consumer import ShareConsumer, ShareRecord
+from odradek.client.share.consumer import ShareConsumer, ShareRecord
 from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record

@@ -17,7 +17,7 @@ from odradek.client.consumer import Consumer
 from odradek.client.offsets import EARLIEST
 from odradek.client.producer import Producer
 from odradek.client.producer_options import ProducerOptions
-from odradek.client.share_consumer import ShareConsumer, ShareLimits, ShareRecord
+from odradek.client.share.consumer import ShareConsumer, ShareLimits, ShareRecord
 from odradek.core.share.dead_letters import Cause
 from odradek.core.share.schedule import HEADER
 from odradek.model.config_resource import ResourceType

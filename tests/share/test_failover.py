@@ -12,7 +12,7 @@ from tests.share.test_requests import topic_id
 from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.cluster import Cluster as Connection
 from odradek.client.producer import Producer
-from odradek.client.share_consumer import ShareConsumer
+from odradek.client.share.consumer import ShareConsumer
 from odradek.core.share.schedule import HEADER
 from odradek.model.config_resource import ResourceType
 from odradek.testing import Cluster

@@ -17,7 +17,7 @@ from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.client.producer import Producer
 from odradek.client.producer_options import ProducerOptions
-from odradek.client.share_consumer import ShareConsumer, ShareLimits
+from odradek.client.share.consumer import ShareConsumer, ShareLimits
 from odradek.core.share.priority import levels
 from odradek.core.share.schedule import HEADER
 from odradek.core.share.states import ACCEPT, RELEASE

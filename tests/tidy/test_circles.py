@@ -1,4 +1,4 @@
-"""No import cycles between the modules of a package, including type-only imports."""
+"""No import cycles between the modules of a package, and none between folders."""
 
 from __future__ import annotations
 
@@ -26,26 +26,56 @@ def imports_of(path: Path, name: str, modules: set[str]) -> Iterator[str]:
                 yield whole if whole in modules else base
 
 
+def imports(root: Path) -> dict[str, set[str]]:
+    """What each module below `root` imports from others there; a package's `__init__` has its name."""
+    paths: dict[str, Path] = {}
+    for path in sorted(root.rglob("*.py")):
+        if is_written_by_hand(path):
+            parts = path.relative_to(root.parent).with_suffix("").parts
+            paths[".".join(parts).removesuffix(".__init__")] = path
+    modules = set(paths)
+    return {
+        name: {each for each in imports_of(path, name, modules) if each in modules} - {name}
+        for name, path in paths.items()
+    }
+
+
+def faces(root: Path) -> set[str]:
+    """The packages below `root`, with `root`."""
+    found = sorted(root.rglob("__init__.py"))
+    return {".".join(path.parent.relative_to(root.parent).parts) for path in found}
+
+
 def graph_of(root: Path) -> dict[str, set[str]]:
     """Who imports whom, among the modules of the same package of `root` (or of `root` itself).
 
     A package's `__init__` imports what it exports; that others import it is no circle.
     """
-    paths: dict[str, Path] = {}
-    for path in sorted(root.rglob("*.py")):
-        if is_written_by_hand(path):
-            parts = path.relative_to(root.parent).with_suffix("").parts
-            if parts[-1] != "__init__":
-                paths[".".join(parts)] = path
-    modules = set(paths)
+    packages = faces(root)
+    return {
+        name: {each for each in imported - packages if each.split(".")[:2] == name.split(".")[:2]}
+        for name, imported in imports(root).items()
+        if name not in packages
+    }
+
+
+def folders_of(root: Path) -> dict[str, set[str]]:
+    """Which folder imports which, by `package/`. A folder is its own modules without its rooms.
+
+    So modules of a package are above all of its rooms that they use, and below all that use them.
+    Imports for types and in functions count: a reader follows these, too. An `__init__` stands for
+    itself, above what it exports: no room may use the face of the house.
+    """
+    packages = faces(root)
+
+    def folder(name: str) -> str:
+        return name if name in packages else name.rpartition(".")[0] + "/"
+
     graph: dict[str, set[str]] = {}
-    for name, path in paths.items():
-        package = name.split(".")[:2]
-        graph[name] = {
-            each
-            for each in imports_of(path, name, modules)
-            if each in modules and each.split(".")[:2] == package and each != name
-        }
+    for name, imported in imports(root).items():
+        graph.setdefault(folder(name), set()).update(map(folder, imported))
+    for name, used in graph.items():
+        used.discard(name)
     return graph
 
 
@@ -95,3 +125,45 @@ def test_a_planted_circle_is_found(tmp_path: Path) -> None:
     (package / "fourth.py").write_text("import odradek.log.first\n")
     names = {f"odradek.log.{name}" for name in ("first", "second", "third")}
     assert circles(graph_of(tmp_path / "odradek")) == {frozenset(names)}
+
+
+def test_there_are_no_circles_of_folders() -> None:
+    assert circles(folders_of(PACKAGE)) == set()
+
+
+def write(root: Path, sources: dict[str, str]) -> None:
+    for name, source in sources.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.write_text(source)
+
+
+def test_a_planted_circle_of_folders_is_found(tmp_path: Path) -> None:
+    """No two modules import one another here: the top and the ground share a folder."""
+    root = tmp_path / "odradek"
+    plain = {
+        "broker/ground.py": "",
+        "broker/top.py": "from odradek.broker.peers.tokens import Tokens\n",
+        "broker/peers/tokens.py": "import odradek.broker.shelf.one\n",
+        "broker/shelf/one.py": "",
+    }
+    write(root, plain)
+    (root / "__init__.py").touch()
+    assert circles(folders_of(root)) == set()
+    for late in (
+        "def late():\n    from ...broker import ground\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import odradek.broker.ground\n",
+    ):
+        write(root, plain | {"broker/shelf/one.py": late})
+        assert circles(graph_of(root)) == set()
+        rooms = {"odradek.broker/", "odradek.broker.peers/", "odradek.broker.shelf/"}
+        assert circles(folders_of(root)) == {frozenset(rooms)}
+
+
+def test_a_room_that_uses_the_face_of_its_house_is_found(tmp_path: Path) -> None:
+    root = tmp_path / "odradek"
+    write(root, {"log/segment.py": "", "log/cleaner/round.py": "from odradek.log import Segment\n"})
+    (root / "__init__.py").touch()
+    (root / "log" / "__init__.py").write_text("from odradek.log.cleaner.round import clean\n")
+    assert circles(folders_of(root)) == {frozenset({"odradek.log", "odradek.log.cleaner/"})}

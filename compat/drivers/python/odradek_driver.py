@@ -19,7 +19,7 @@ from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError
 from odradek.client.producer import Producer
-from odradek.client.share_consumer import (
+from odradek.client.share.consumer import (
     AcknowledgementResult,
     AcknowledgeType,
     ShareConsumer,

@@ -20,7 +20,7 @@ from odradek.cli.values import DURATION
 from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.cluster import Cluster
 from odradek.client.deadline import Deadline
-from odradek.client.share_consumer import (
+from odradek.client.share.consumer import (
     AcknowledgementResult,
     AcknowledgeType,
     ShareConsumer,

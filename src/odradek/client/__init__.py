@@ -11,8 +11,8 @@ Apache Kafka's protocol. The modules, from the lowest layer to the highest:
 - `fetcher` keeps one fetch in flight to every leader. `consumer` reads records of the partitions
   that the caller assigns. `membership` joins a classic group. `group_consumer` reads the partitions
   that the group assigns to the member.
-- `share_consumer` is a member of a share group. `share/` has its state machines;
-  `share_keeper` is its optional thread.
+- `share/` is a member of a share group: `consumer`, its state machines, and `keeper`, its optional
+  thread.
 - `transactions` begins and ends transactions, which several processes can share.
 - `offsets` converts "earliest", "latest" or a time to offsets; `commits` fetches and commits a
   group's offsets.

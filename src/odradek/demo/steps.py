@@ -6,8 +6,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from odradek.demo import DemoOptions, data, producing, run_state
+from odradek.demo import data, producing, run_state
 from odradek.demo.data import Tables
+from odradek.demo.options import DemoOptions
 from odradek.demo.pipeline import Places
 from odradek.demo.reconciliation import Report
 from odradek.demo.run_state import RunState

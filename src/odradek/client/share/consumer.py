@@ -46,13 +46,13 @@ from odradek.client.share.acknowledgements import (
     TopicIdPartition,
 )
 from odradek.client.share.acquired import ShareRecord
+from odradek.client.share.keeper import PAUSE_SECONDS_MAX, Keeper
 from odradek.client.share.leader import ShareLimits, ShareRequest, ShareResponse
 from odradek.client.share.machine import NotAcknowledgedError, RecordKey, ShareMachine
 from odradek.client.share.membership import ShareMembership
 from odradek.client.share.refresh_pace import RefreshPace
 from odradek.client.share.reporter import OnAcknowledged, Reporter
 from odradek.client.share.under_way import Heartbeat, UnderWay
-from odradek.client.share_keeper import PAUSE_SECONDS_MAX, Keeper
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.share_acknowledge_response import ShareAcknowledgeResponse
 from odradek.wire.generated.share_fetch_request import ShareFetchRequest
