@@ -112,8 +112,12 @@ def test_a_brokers_settings() -> None:
             True,
             "may be 0 only when max.connections.per.ip.overrides",
         ),
-        ({"log.retention.ms": "0"}, True, "log.retention.ms must be at least 1, or -1"),
-        ({"log.roll.ms": "0"}, False, "log.roll.ms must be at least 1"),
+        (
+            {"log.retention.ms": "0"},
+            True,
+            "log.retention.ms is 0, but it must be at least 1, or -1",
+        ),
+        ({"log.roll.ms": "0"}, False, "log.roll.ms is 0, but it must be at least 1"),
         ({"log.cleaner.dedupe.buffer.size": "1"}, False, "must be above 1 MiB for each of"),
     ):
         with pytest.raises(ApiError) as caught:

@@ -146,11 +146,11 @@ def test_a_warning_for_a_listener_whose_name_promises_too_much() -> None:
         ({"process.roles": "controller"}, "needs controller.listener.names"),
         ({"replica.selector.class": "org.example.Nearest"}, "org.example.Nearest is a Java class"),
         ({"log.cleaner.dedupe.buffer.size": "1000"}, "above 1 MiB"),
-        ({"log.retention.ms": "0"}, "log.retention.ms must be"),
-        ({"log.roll.ms": "0"}, "log.roll.ms must be"),
+        ({"log.retention.ms": "0"}, "log.retention.ms is 0, but it must be"),
+        ({"log.roll.ms": "0"}, "log.roll.ms is 0, but it must be"),
         (
             {"log.cleaner.min.compaction.lag.ms": "5", "log.cleaner.max.compaction.lag.ms": "4"},
-            "ab",
+            "at most log.cleaner.max.compaction.lag.ms",
         ),
         ({"group.consumer.session.timeout.ms": "90000"}, "but must be from"),
         ({"group.coordinator.rebalance.protocols": "consumer"}, "must hold classic"),
@@ -165,6 +165,113 @@ def test_error_messages_have_advice(settings: dict[str, str], problem: str) -> N
     with pytest.raises(ConfigurationError) as caught:
         load(settings, {})
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        (
+            {
+                "listeners": "A://:1,B://:2",
+                "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+            },
+            "no listener is named PLAINTEXT for the connections between brokers "
+            "(security.inter.broker.protocol is PLAINTEXT by default): set "
+            "inter.broker.listener.name to one of A, B",
+        ),
+        (
+            {
+                "listeners": "A://:1",
+                "listener.security.protocol.map": "A:PLAINTEXT",
+                "security.inter.broker.protocol": "SSL",
+            },
+            "no listener is named SSL for the connections between brokers "
+            "(security.inter.broker.protocol is SSL): set inter.broker.listener.name to one of A",
+        ),
+        ({"log.roll.hours": "0"}, None),
+        ({"log.retention.minutes": "0"}, "log.retention.minutes is 0, but it must be at least 1"),
+        (
+            {"broker.session.timeout.ms": "3000"},
+            "broker.heartbeat.interval.ms is 2000 by default, but it must be at most half of "
+            "broker.session.timeout.ms, and broker.session.timeout.ms is 3000",
+        ),
+        (
+            {"group.share.min.session.timeout.ms": "50000"},
+            "group.share.session.timeout.ms is 45000 by default, but must be from "
+            "group.share.min.session.timeout.ms to group.share.max.session.timeout.ms: "
+            "group.share.min.session.timeout.ms is 50000, "
+            "group.share.max.session.timeout.ms is 60000 by default",
+        ),
+        (
+            {"log.cleaner.threads": "128"},
+            "log.cleaner.dedupe.buffer.size is 134217728 by default, but it must be above 1 MiB "
+            "for each of log.cleaner.threads, and log.cleaner.threads is 128",
+        ),
+        (
+            {key: value for key, value in CONTROLLER.items() if key != "node.id"}
+            | {"broker.id": "7"},
+            "broker.id is 7, but controller.quorum.voters has only 1",
+        ),
+        (
+            {key: value for key, value in CONTROLLER.items() if key != "node.id"}
+            | {"controller.quorum.voters": "2@localhost:9093"},
+            "node.id is 1 by default, but controller.quorum.voters has only 2",
+        ),
+        (
+            {
+                "ssl.truststore.certificates": "PEM",
+                "listeners": "SSL://:1",
+                "ssl.keystore.location": "k",
+                "inter.broker.listener.name": "SSL",
+            },
+            "but ssl.truststore.type is JKS (the default)",
+        ),
+        (
+            {
+                **CONTROLLER,
+                "listeners": "SASL_PLAINTEXT://:1,CONTROLLER://:2",
+                "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+                "inter.broker.listener.name": "SASL_PLAINTEXT",
+            },
+            "(sasl.mechanism.inter.broker.protocol is GSSAPI by default)",
+        ),
+    ],
+)
+def test_messages_name_what_a_person_has_set(settings: dict[str, str], problem: str | None) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(settings, {})
+    if problem is not None:
+        assert problem in str(caught.value)
+    for name in settings:
+        assert name not in DERIVED or name in str(caught.value)
+
+
+DERIVED = frozenset(("log.roll.hours", "broker.id"))
+"""Settings from which others are derived, so that a message may only name these."""
+
+
+HOSTS = {
+    "listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://0.0.0.0:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": "1@localhost:9093",
+}
+
+
+@pytest.mark.parametrize("advertised", [None, "PLAINTEXT://localhost:9092", "PLAINTEXT://:9099"])
+def test_only_advertised_hosts_that_are_set_must_be_addresses_to_connect_to(
+    advertised: str | None,
+) -> None:
+    given = {} if advertised is None else {"advertised.listeners": advertised}
+    assert load({**HOSTS, **given}, {}).config.advertised_controller_listeners[0].port == 9093
+
+
+def test_an_advertised_address_of_a_controller_must_be_one_to_connect_to() -> None:
+    told = "PLAINTEXT://localhost:9092,CONTROLLER://0.0.0.0:9093"
+    with pytest.raises(
+        ConfigurationError, match=r"holds CONTROLLER://0\.0\.0\.0:9093: 0\.0\.0\.0 is no"
+    ):
+        load({**HOSTS, "advertised.listeners": told}, {})
 
 
 def test_all_errors_are_reported_together() -> None:

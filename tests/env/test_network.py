@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import tempfile
@@ -84,7 +85,42 @@ def test_addresses_of_both_ends():
     run(scenario())
 
 
-@pytest.mark.parametrize("host", ["", "::"])
+def reached(host, one_protocol=False):
+    """Which of the two loopback addresses a listener on a host accepts."""
+    listener = SocketNetwork().bind(host, 0, StreamOptions(one_protocol=one_protocol))
+    listener.listen(5)
+    port = listener.address.port
+    try:
+        with contextlib.ExitStack() as opened:
+            return {each for each in ("127.0.0.1", "::1") if connects(opened, (each, port))}
+    finally:
+        listener.close()
+
+
+def connects(opened, address):
+    try:
+        opened.enter_context(socket.create_connection(address, 5))
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "0:0:0:0:0:0:0:0"])
+def test_each_notation_of_all_addresses_means_both_protocols(host):
+    assert reached(host) == {"127.0.0.1", "::1"}
+
+
+@pytest.mark.parametrize(("host", "expected"), [("0.0.0.0", "127.0.0.1"), ("::", "::1")])
+def test_two_listeners_may_divide_a_port(host, expected):
+    assert reached(host, one_protocol=True) == {expected}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_other_addresses_mean_themselves(host):
+    assert reached(host) == {host}
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
 def test_an_ipv4_client_of_all_addresses_has_its_ipv4_address(host):
     async def scenario():
         network = SocketNetwork()

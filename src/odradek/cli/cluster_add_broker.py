@@ -32,6 +32,7 @@ from odradek.client.admin.configs import Resource, describe_configs
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.config.listeners import Listener
+from odradek.env.network import SocketNetwork
 from odradek.model.config_resource import ResourceType
 
 SHARED = (
@@ -232,12 +233,10 @@ def _with_free_ports(
 
 def _why_not(host: str, port: int) -> str | None:
     """Return why a node cannot listen there; None if it can."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((host, port))
-        except OSError as error:
-            return error.strerror or str(error)
+    try:
+        SocketNetwork().bind(host, port).close()
+    except OSError as error:
+        return error.strerror or str(error)
     return None
 
 

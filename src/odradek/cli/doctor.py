@@ -21,7 +21,7 @@ from odradek.cli.node_options import read_settings, settings_options
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, number, print_json, print_table, styled
 from odradek.cli.problems import print_problems
-from odradek.env.network import SocketNetwork
+from odradek.env.network import HostUnknown, SocketNetwork
 from odradek.operations.listener_health import ListenerFacts, diagnose, is_authenticated
 from odradek.operations.problems import Problem, Severity, problems_json
 
@@ -147,9 +147,14 @@ def _facts_of(
     from odradek.cli import certificate_check
 
     tls = config.tls_by_listener.get(listener.name)
-    host = "" if advertised is None or advertised.is_wildcard else advertised.host
-    is_told = advertised is not None and not host and not config.is_alone
-    for_nodes = SocketNetwork().own_host() if is_told else ""
+    own_host = SocketNetwork().own_host
+    host = for_nodes = ""
+    if advertised is not None and not config.needs_own_host(advertised):
+        host = advertised.host
+    elif listener.name in config.advertised_by_setting:
+        host = own_host()
+    elif advertised is not None and not config.is_alone:
+        for_nodes = own_host()
     return ListenerFacts(
         listener.name,
         listener.host,
@@ -169,16 +174,18 @@ def _facts_of(
 def _bind_problem(host: str, port: int) -> str | None:
     """Return why this machine does not let a program listen at an address; None if it does."""
     try:
-        addresses = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, _, _, _, address = addresses[0]
-        with socket.create_server(address[:2], family=family):
-            return None
-    except socket.gaierror as error:
+        made = SocketNetwork().bind(host, port)
+    except HostUnknown as error:
         return error.strerror
     except OSError as error:
         return os.strerror(error.errno or 0)
+    try:
+        made.listen(1)
+    except OSError as error:
+        return os.strerror(error.errno or 0)
+    finally:
+        made.close()
+    return None
 
 
 def _host_problem(host: str) -> str | None:

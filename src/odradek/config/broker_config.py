@@ -222,7 +222,10 @@ class BrokerConfig(View):
     broker_listeners: tuple[Listener, ...]
     controller_listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
-    """The addresses returned to clients. An empty host means the address that the client used."""
+    """The addresses returned to clients. An empty host means this machine's name; if the listener is
+    not in `advertised_by_setting`, all wildcards mean it, and clients get the address they used."""
+    advertised_by_setting: frozenset[str]
+    """The names of the listeners whose address is in `advertised.listeners`."""
     sasl_by_listener: Mapping[str, SaslSettings]
     """The SASL settings of the listeners that use SASL, by name."""
     tls_by_listener: Mapping[str, TlsSettings]
@@ -307,6 +310,7 @@ class BrokerConfig(View):
                 if each.security_protocol in TLS_PROTOCOLS
             },
             advertised_listeners=tuple(each for each in advertised if each.name not in controllers),
+            advertised_by_setting=frozenset(each.name for each in advertised if advertised_entries),
             advertised_controller_listeners=_advertised_controllers(
                 controllers, advertised, listeners
             ),
@@ -351,6 +355,12 @@ class BrokerConfig(View):
     def is_rack_aware(self) -> bool:
         """Whether consumers read from a replica in their rack (KIP-392)."""
         return self.replica_selector_class == RACK_AWARE_SELECTOR
+
+    def needs_own_host(self, advertised: Listener) -> bool:
+        """Whether other nodes are told this machine's name for a listener."""
+        return advertised.is_wildcard and (
+            not advertised.host or advertised.name not in self.advertised_by_setting
+        )
 
     def is_own_controller(self, host: str, port: int) -> bool:
         """Whether this is the address of one of this node's controller listeners."""
@@ -436,6 +446,7 @@ _COMPUTED = frozenset(
         "broker_listeners",
         "controller_listeners",
         "advertised_listeners",
+        "advertised_by_setting",
         "advertised_controller_listeners",
         "sasl_by_listener",
         "tls_by_listener",

@@ -49,9 +49,16 @@ def node(config: BrokerConfig) -> Iterator[str]:
     if config.layers.value("replica.fetch.wait.max.ms") > config.layers.value(  # type: ignore[operator]
         "replica.lag.time.max.ms"
     ):
-        yield "replica.fetch.wait.max.ms must not be above replica.lag.time.max.ms"
+        yield _conflict(config, "replica.fetch.wait.max.ms", "at most", "replica.lag.time.max.ms")
     if config.broker_heartbeat_interval_ms * 2 > config.broker_session_timeout_ms:
-        yield "broker.heartbeat.interval.ms must be at most half of broker.session.timeout.ms"
+        yield _conflict(
+            config, "broker.heartbeat.interval.ms", "at most half of", "broker.session.timeout.ms"
+        )
+
+
+def _conflict(config: BrokerConfig, name: str, how: str, other: str) -> str:
+    shown = config.layers.shown
+    return f"{shown(name)}, but it must be {how} {other}, and {shown(other)}"
 
 
 def listeners(config: BrokerConfig) -> Iterator[str]:
@@ -65,10 +72,7 @@ def listeners(config: BrokerConfig) -> Iterator[str]:
                 f"{', '.join(names)}; add another one to listeners"
             )
         elif config.inter_broker_listener_name not in advertised:
-            yield (
-                f"inter.broker.listener.name is {config.inter_broker_listener_name}, "
-                f"but it must be one of {', '.join(advertised)}"
-            )
+            yield _inter_broker_listener(config, advertised)
         extra = [name for name in advertised if name not in names]
         if extra:
             yield (
@@ -76,11 +80,22 @@ def listeners(config: BrokerConfig) -> Iterator[str]:
                 f"but listeners has only {', '.join(names)}"
             )
     for each in (*config.advertised_listeners, *config.advertised_controller_listeners):
-        if each.host == "0.0.0.0" and "advertised.listeners" in config.layers.effective:  # noqa: S104
+        if each.host == "0.0.0.0" and each.name in config.advertised_by_setting:  # noqa: S104
             yield f"advertised.listeners holds {each}: 0.0.0.0 is no address to connect to"
     effective = config.layers.effective
     if {"inter.broker.listener.name", "security.inter.broker.protocol"} <= effective.keys():
         yield "set inter.broker.listener.name or security.inter.broker.protocol, not both"
+
+
+def _inter_broker_listener(config: BrokerConfig, advertised: list[str]) -> str:
+    name, names = config.inter_broker_listener_name, ", ".join(advertised)
+    if "inter.broker.listener.name" in config.layers.effective:
+        return f"inter.broker.listener.name is {name}, but it must be one of {names}"
+    protocol = config.layers.shown("security.inter.broker.protocol")
+    return (
+        f"no listener is named {name} for the connections between brokers ({protocol}): set "
+        f"inter.broker.listener.name to one of {names}"
+    )
 
 
 def quorum(config: BrokerConfig) -> Iterator[str]:
@@ -97,7 +112,7 @@ def quorum(config: BrokerConfig) -> Iterator[str]:
             )
         if voters and config.node_id not in voters:
             yield (
-                f"node.id is {config.node_id}, but controller.quorum.voters has only "
+                f"{_own_id(config)}, but controller.quorum.voters has only "
                 f"{', '.join(map(str, voters))}: a controller must be one of the voters"
             )
     if config.is_controller and not controllers and not config.is_first_voter:
@@ -112,12 +127,18 @@ def quorum(config: BrokerConfig) -> Iterator[str]:
         if not controllers:
             yield "a broker needs controller.listener.names, to know how controllers are reached"
         if config.node_id in voters:
-            yield f"node.id {config.node_id} is a voter, but process.roles lacks controller"
+            yield f"{_own_id(config)}, which is a voter, but process.roles lacks controller"
         if config.controller_quorum_auto_join_enable:
             yield "controller.quorum.auto.join.enable is for nodes with the role controller"
         shared = [name for name in controllers if name in names]
         if shared:
             yield f"listeners of a broker must not hold the controller listener {shared[0]}"
+
+
+def _own_id(config: BrokerConfig) -> str:
+    assumed = config.layers.assumed
+    is_old = "node.id" in assumed and "broker.id" not in assumed
+    return config.layers.shown("broker.id" if is_old else "node.id")
 
 
 def controller_login(config: BrokerConfig) -> Iterator[str]:
@@ -142,7 +163,7 @@ def limits(config: BrokerConfig) -> Iterator[str]:
     queued = config.value("queued.max.request.bytes")
     assert isinstance(queued, int)
     if 0 < queued < config.socket_request_max_bytes:
-        yield "queued.max.request.bytes must be at least socket.request.max.bytes"
+        yield _conflict(config, "queued.max.request.bytes", "at least", "socket.request.max.bytes")
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
         yield (
             "max.connections.per.ip may be 0 only when max.connections.per.ip.overrides "
@@ -152,18 +173,24 @@ def limits(config: BrokerConfig) -> Iterator[str]:
 
 def logs(config: BrokerConfig) -> Iterator[str]:
     """Check segment times, retention, compaction lags, and the memory for compaction."""
-    topic = config.topic_defaults
+    topic, shown = config.topic_defaults, config.layers.shown
     if topic.segment_ms < 1:
-        yield "log.roll.ms must be at least 1"
+        yield f"{shown('log.roll.ms')}, but it must be at least 1"
     if topic.segment_jitter_ms < 0:
-        yield "log.roll.jitter.ms must be at least 0"
+        yield f"{shown('log.roll.jitter.ms')}, but it must be at least 0"
     if topic.retention_ms == 0:
-        yield "log.retention.ms must be at least 1, or -1 to keep records for ever"
+        yield (
+            f"{shown('log.retention.ms')}, but it must be at least 1, or -1 to keep records for ever"
+        )
     if topic.min_compaction_lag_ms > topic.max_compaction_lag_ms:
-        yield "log.cleaner.min.compaction.lag.ms is above log.cleaner.max.compaction.lag.ms"
+        lags = "log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"
+        yield _conflict(config, lags[0], "at most", lags[1])
     threads = max(config.log_cleaner_threads, 1)
     if config.log_cleaner_dedupe_buffer_size // threads <= MEBIBYTE:
-        yield "log.cleaner.dedupe.buffer.size must be above 1 MiB for each of log.cleaner.threads"
+        yield (
+            f"{shown('log.cleaner.dedupe.buffer.size')}, but it must be above 1 MiB for each of "
+            f"log.cleaner.threads, and {shown('log.cleaner.threads')}"
+        )
 
 
 def groups(config: BrokerConfig) -> Iterator[str]:
@@ -183,7 +210,8 @@ def groups(config: BrokerConfig) -> Iterator[str]:
         assert isinstance(heartbeat, int)
         assert isinstance(session, int)
         if heartbeat >= session:
-            yield f"group.{kind}.heartbeat.interval.ms must be below group.{kind}.session.timeout.ms"
+            names = f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms"
+            yield _conflict(config, names[0], "below", names[1])
     for what in ("delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms"):
         yield from _bounded(config, "group.share.", what)
 
@@ -196,7 +224,11 @@ def _bounded(config: BrokerConfig, prefix: str, what: str) -> Iterator[str]:
     assert isinstance(value, int)
     assert isinstance(high, int)
     if not low <= value <= high:
-        yield f"{prefix}{what} is {value}, but must be from {prefix}min.{what} ({low}) to {prefix}max.{what} ({high})"
+        shown = config.layers.shown
+        yield (
+            f"{shown(prefix + what)}, but must be from {prefix}min.{what} to {prefix}max.{what}: "
+            f"{shown(f'{prefix}min.{what}')}, {shown(f'{prefix}max.{what}')}"
+        )
 
 
 def authorizer(config: BrokerConfig) -> Iterator[str]:

@@ -29,15 +29,18 @@ class Found(NamedTuple):
 class BrokerLayers:
     """The layers of one node. The object is immutable, so a change creates a new object."""
 
-    __slots__ = ("cluster_default", "effective", "per_broker", "static")
+    __slots__ = ("assumed", "cluster_default", "effective", "per_broker", "static")
 
     def __init__(
         self,
         static: Mapping[str, str],
         cluster_default: Mapping[str, str] | None = None,
         per_broker: Mapping[str, str] | None = None,
+        assumed: frozenset[str] = frozenset(),
     ) -> None:
+        """`assumed` are the names in `static` that nobody has set."""
         self.static = static
+        self.assumed = assumed
         self.cluster_default = cluster_default or {}
         self.per_broker = per_broker or {}
         self.effective: Mapping[str, str] = self._ranked()
@@ -52,6 +55,18 @@ class BrokerLayers:
                         merged.pop(sibling, None)
                 merged[name] = text
         return merged
+
+    def shown(self, name: str) -> str:
+        """Return `name is value` for a message, with the name that a person has set.
+
+        If nobody has set the value, the text says that it is the default.
+        """
+        names = [each for each in broker_synonyms(name) if each in self.effective]
+        is_set = names and names[0] not in self.assumed
+        found = names[0] if is_set else name
+        value = self.value(found)
+        text = ",".join(value) if isinstance(value, tuple) else value
+        return f"{found} is {text}{'' if is_set else ' by default'}"
 
     def value(self, name: str) -> Value:
         """Return the parsed value of a broker setting.

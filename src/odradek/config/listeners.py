@@ -35,7 +35,11 @@ class Listener(NamedTuple):
     @property
     def is_wildcard(self) -> bool:
         """Whether the host means all addresses of the machine, and is not one to connect to."""
-        return self.host in WILDCARD_HOSTS
+        return not self.host.strip("0.:")  # other notations of :: too
+
+    def shares_port(self, others: Iterable[Listener]) -> bool:
+        """Whether another listener has the same port, on the other protocol of IP (KIP-797)."""
+        return any(each.port == self.port != 0 and each.name != self.name for each in others)
 
     @property
     def security_protocol_id(self) -> int:

@@ -109,6 +109,7 @@ def load(
     """
     given = providers.resolve({**(file or {}), **overrides}, environment)
     given |= jaas_file.logins(given, environment)
+    named = frozenset(given)
     if "broker.id" in given:
         given.setdefault("node.id", given["broker.id"])
     static = _with_friendly_defaults(given, has_file=file is not None)
@@ -118,7 +119,7 @@ def load(
     wrong, warnings = _review(given)
     if wrong:
         raise ConfigurationError("\n".join(wrong))
-    config = BrokerConfig(BrokerLayers(static))
+    config = BrokerConfig(BrokerLayers(static, assumed=frozenset(static.keys() - named)))
     wrong = problems(config)
     if wrong:
         raise ConfigurationError("\n".join(wrong))

@@ -76,6 +76,7 @@ def peer_settings(
         raise ConfigurationError.of(
             mechanism_name, mechanism, f"it must be {' or '.join(MECHANISMS)}"
         )
+    chosen = layers.shown(mechanism_name)
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
     if mechanism == OAUTHBEARER:
         return PeerSettings(
@@ -83,13 +84,18 @@ def peer_settings(
         )
     if mechanism == GSSAPI:
         return PeerSettings(
-            listener, tls, mechanism, "", Secret(""), kerberos=_kerberos(layers, listener, name)
+            listener,
+            tls,
+            mechanism,
+            "",
+            Secret(""),
+            kerberos=_kerberos(layers, listener, name, chosen),
         )
     expected = PLAIN_LOGIN_MODULE if mechanism == PLAIN else SCRAM_LOGIN_MODULE
     text = layers.effective.get(name)
     if not text:
         raise ConfigurationError(
-            f"nodes connect to listener {listener} with SASL: set {name} to "
+            f"nodes connect to listener {listener} with SASL ({chosen}): set {name} to "
             f'{expected} required username="NAME" password="PASSWORD";'
         )
     module = parse_login_module(name, text)
@@ -116,12 +122,12 @@ def _login(layers: BrokerLayers, listener: str, jaas: str) -> LoginSettings:
         ) from error
 
 
-def _kerberos(layers: BrokerLayers, listener: str, jaas: str) -> KerberosLogin:
+def _kerberos(layers: BrokerLayers, listener: str, jaas: str, chosen: str) -> KerberosLogin:
     text = layers.effective.get(jaas)
     if not text:
         raise ConfigurationError(
-            f"nodes connect to listener {listener} with GSSAPI: set {jaas} to the login module of "
-            "Kerberos, or set another mechanism for these connections"
+            f"nodes connect to listener {listener} with GSSAPI ({chosen}): set {jaas} to the login "
+            "module of Kerberos, or set another mechanism for these connections"
         )
     service = str(find_for(GSSAPI, layers, listener, SERVICE_NAME) or "")
     login = kerberos_login(jaas, kerberos_module(jaas, text), service)

@@ -196,7 +196,10 @@ def _store(
         return None
     password = _secret(find, f"ssl.{kind}.password")
     if text and (file or store_type != PEM):
-        why = f"ssl.{kind}.location is also set" if file else f"ssl.{kind}.type is {store_type}"
+        default = " (the default)" if store_type == JKS else ""
+        why = f"ssl.{kind}.type is {store_type}{default}"
+        if file:
+            why = f"ssl.{kind}.location is also set"
         raise ConfigurationError(
             f"listener {listener}: {text_name} needs ssl.{kind}.type=PEM without ssl.{kind}.location, "
             f"but {why}"

@@ -80,6 +80,9 @@ class StreamOptions:
 
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
+    one_protocol: bool = False
+    """Whether a listener on 0.0.0.0 or :: accepts only IPv4 or only IPv6. Otherwise both mean all
+    addresses of the machine, as in Java."""
     tls: ServerTls | None = None
     """The key and the certificates, if a listener uses TLS."""
     client_tls: ClientTls | None = None
@@ -202,8 +205,9 @@ class Network(Protocol):
     def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
         """Bind an address.
 
-        For port 0, the system chooses a free port. An empty host means all addresses of this
-        machine, IPv4 and IPv6 if the system supports both. `options` apply to accepted connections.
+        For port 0, the system chooses a free port. An empty host, 0.0.0.0 and :: mean all addresses
+        of this machine, IPv4 and IPv6 if the system supports both. `options` apply to accepted
+        connections.
 
         Raises:
             HostUnknown: the host name has no address.
@@ -236,7 +240,7 @@ Resolve = Callable[[str, int], Awaitable[Resolved]]
 Raises `HostUnknown`."""
 
 
-_ALL_ADDRESSES = ("", "::")
+_ALL_OF_IPV4, _ALL_OF_IPV6 = "0.0.0.0", "::"  # noqa: S104  what the user may write
 
 
 class SocketNetwork:
@@ -250,23 +254,14 @@ class SocketNetwork:
 
     def bind(self, host: str, port: int, options: StreamOptions = DEFAULT_OPTIONS) -> Listener:
         """See `Network`."""
-        if host:
-            try:
-                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            except socket.gaierror as error:
-                raise HostUnknown(error.errno, error.strerror) from error
-            family, address = int(found[0][0]), str(found[0][4][0])
-        else:
-            family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-            address = ""
+        family, address = _to_bind(host, options.one_protocol)
         made = socket.socket(family, socket.SOCK_STREAM)
         try:
             made.setblocking(False)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:  # all addresses: accept IPv4 clients too, as in Java
-                made.setsockopt(
-                    socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address not in _ALL_ADDRESSES
-                )
+            if family == socket.AF_INET6:
+                has_ipv4 = address == _ALL_OF_IPV6 and not options.one_protocol
+                made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not has_ipv4)
             made.bind((address, port))
             return SocketListener(made, options)
         except BaseException:
@@ -324,11 +319,23 @@ def host_address(host: str) -> str:
     Raises:
         HostUnknown: the host name has no address.
     """
+    return _address((_first_address(host)[1], 0)).host
+
+
+def _first_address(host: str) -> tuple[int, str]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         raise HostUnknown(error.errno, error.strerror) from error
-    return _address((str(found[0][4][0]), 0)).host
+    return int(found[0][0]), str(found[0][4][0])
+
+
+def _to_bind(host: str, one_protocol: bool) -> tuple[int, str]:
+    """Return the family and the address of a socket that listens on a host."""
+    family, address = _first_address(host or _ALL_OF_IPV4)
+    if address == _ALL_OF_IPV4 and not one_protocol and socket.has_dualstack_ipv6():
+        return int(socket.AF_INET6), _ALL_OF_IPV6
+    return family, address
 
 
 async def _resolve(host: str, port: int) -> Resolved:

@@ -65,7 +65,7 @@ class ControllerRole:
         random_bytes: RandomBytes,
         metadata: NodeMetadata,
         network: Network,
-        own_host: str,
+        endpoints: Sequence[AdvertisedEndpoint],
         access_tokens: AccessTokens,
         authorizer: Authorizer | None,
         quotas: QuotaManagers,
@@ -113,15 +113,7 @@ class ControllerRole:
             self._registration = ControllerRegistration(
                 self._channel,
                 node_id=config.node_id,
-                endpoints=[
-                    AdvertisedEndpoint(
-                        each.name,
-                        own_host if each.is_wildcard else each.host,
-                        each.port,
-                        each.security_protocol_id,
-                    )
-                    for each in config.advertised_controller_listeners
-                ],
+                endpoints=endpoints,
                 supported_features=SUPPORTED_FEATURES,
                 random_bytes=random_bytes,
             )

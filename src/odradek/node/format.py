@@ -34,6 +34,7 @@ from odradek.config.checks import ConfigurationError
 from odradek.config.properties import parse_properties
 from odradek.core.metadata.errors import MetadataFormatError
 from odradek.core.metadata.record import decode_record, encode_record
+from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.core.metadata.releases import default_levels
 from odradek.core.metadata.versions import (
     KRAFT_VERSION,
@@ -360,15 +361,20 @@ class Formatter:
 
 
 def local_voter(
-    config: BrokerConfig, directory_id: bytes, own_host: str = FALLBACK_ENDPOINT.host
+    config: BrokerConfig, directory_id: bytes, bound: Sequence[AdvertisedEndpoint] = ()
 ) -> Voter:
     """Return this node's entry in the voters record.
 
-    `own_host` replaces the host of a listener on all addresses. The files of a new node have
-    localhost, as in Apache Kafka. The node corrects its entry when it has started.
+    `bound` are the addresses of the controller that other nodes are told. If they are not known yet,
+    a listener on all addresses gets localhost, as in Apache Kafka; the node corrects its entry when
+    it has started.
     """
-    endpoints = tuple(
-        VoterEndpoint(each.name, own_host if each.is_wildcard else each.host, each.port)
+    endpoints = tuple(VoterEndpoint(each.name, each.host, each.port) for each in bound) or tuple(
+        VoterEndpoint(
+            each.name,
+            FALLBACK_ENDPOINT.host if config.needs_own_host(each) else each.host,
+            each.port,
+        )
         for each in config.advertised_controller_listeners
     )
     low, high = SUPPORTED_FEATURES[KRAFT_VERSION]

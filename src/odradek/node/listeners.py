@@ -13,6 +13,7 @@ from functools import partial
 
 from odradek.broker.access.listener_keys import server_tls
 from odradek.config.broker_config import BrokerConfig
+from odradek.config.listeners import Listener
 from odradek.core.metadata.registrations import Endpoint as AdvertisedEndpoint
 from odradek.core.quota.connections import ConnectionRates
 from odradek.core.quota.meters import Windows
@@ -114,7 +115,11 @@ class BoundListeners:
                             each.name,
                             each.host,
                             each.port,
-                            options=replace(options, tls=_tls(config, each.name)),
+                            options=replace(
+                                options,
+                                tls=_tls(config, each.name),
+                                one_protocol=each.shares_port(config.listeners),
+                            ),
                         )
                     )
         except BaseException:
@@ -122,16 +127,25 @@ class BoundListeners:
             raise
 
     def advertised(self, config: BrokerConfig) -> Sequence[AdvertisedEndpoint]:
-        """Return the broker's advertised addresses, which have no wildcard and no port 0."""
-        bound: Mapping[str, int] = {endpoint.name: endpoint.port for endpoint in self.broker}
+        """Return the addresses of the broker that other nodes are told."""
+        return self._told(config, config.advertised_listeners, self.broker)
+
+    def advertised_controllers(self, config: BrokerConfig) -> Sequence[AdvertisedEndpoint]:
+        """Return the addresses of the controller that other nodes are told."""
+        return self._told(config, config.advertised_controller_listeners, self.controller)
+
+    def _told(
+        self, config: BrokerConfig, advertised: Iterable[Listener], endpoints: Iterable[Endpoint]
+    ) -> Sequence[AdvertisedEndpoint]:
+        bound: Mapping[str, int] = {endpoint.name: endpoint.port for endpoint in endpoints}
         return [
             AdvertisedEndpoint(
                 each.name,
-                self.own_host if each.is_wildcard else each.host,
+                self.own_host if config.needs_own_host(each) else each.host,
                 each.port or bound[each.name],
                 each.security_protocol_id,
             )
-            for each in config.advertised_listeners
+            for each in advertised
         ]
 
     def release(self) -> None:
@@ -141,10 +155,14 @@ class BoundListeners:
 
 
 def _own_host(config: BrokerConfig, network: Network) -> str:
+    """Return the name of this machine if anybody is told. Looking it up could take seconds."""
     advertised = (*config.advertised_listeners, *config.advertised_controller_listeners)
-    if config.is_alone or not any(each.is_wildcard for each in advertised):
-        return "localhost"  # nobody is told; looking up the name could take seconds
-    return network.own_host()
+    is_told = any(
+        config.needs_own_host(each)
+        and (not config.is_alone or each.name in config.advertised_by_setting)
+        for each in advertised
+    )
+    return network.own_host() if is_told else "localhost"
 
 
 class Service:

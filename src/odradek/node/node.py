@@ -238,7 +238,7 @@ class Node:
         metadata = self._metadata = NodeMetadata(
             self.config,
             self._storage.open_metadata_log(),
-            local_voter(self.config, directory_id, listeners.own_host),
+            local_voter(self.config, directory_id, listeners.advertised_controllers(self.config)),
             clock=self._clock,
             executor=executor,
             random_bytes=self._random_bytes,
@@ -258,7 +258,7 @@ class Node:
             random_bytes=self._random_bytes,
             metadata=metadata,
             network=self._to_controllers,
-            own_host=listeners.own_host,
+            endpoints=listeners.advertised_controllers(self.config),
             access_tokens=access_tokens,
             authorizer=self._authorizer,
             quotas=self._quotas,

@@ -38,9 +38,13 @@ class ListenerView:
             for broker in self._brokers.values()
             if (endpoint := broker.listeners.get(peer.listener)) is not None
         }
-        advertised = next((e for e in config.advertised_listeners if e.name == peer.listener), None)
+        is_derived = any(
+            each.is_wildcard and each.name not in config.advertised_by_setting
+            for each in config.advertised_listeners
+            if each.name == peer.listener
+        )
         own = self._addresses.get(self._own_id)
-        if own is not None and advertised is not None and advertised.is_wildcard:
+        if own is not None and is_derived:
             for each, (host, port) in self._addresses.items():
                 if host == own.host:
                     self._addresses[each] = Address(peer.local_host, port)

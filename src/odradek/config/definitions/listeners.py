@@ -5,7 +5,7 @@ SETTINGS = """
 listeners  list  = PLAINTEXT://:9092  distinct  non-empty  high  per-broker
     The listeners: NAME://host:port, ... An empty host means every address of the machine.
 advertised.listeners  list  distinct  non-empty  high
-    The addresses that clients and other nodes use, by default the addresses in `listeners`. If a listener has no host there, clients are told the address that they have dialled, and other nodes the name of the machine.
+    The addresses that clients and other nodes use, by default the addresses in `listeners`. An empty host means the name of the machine. Without this setting, clients of a listener on all addresses are told the address that they have dialled, and other nodes the name of the machine.
 listener.security.protocol.map  string  = SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT  low  per-broker
     The security protocol of each listener name: NAME:PROTOCOL, ...
 controller.listener.names  list  required  distinct  non-empty  high
