@@ -107,7 +107,7 @@ def test_describe_shows_priorities(odradek, queue):
 def test_describe_says_that_priorities_are_not_known(odradek, queue, monkeypatch):
     worked(odradek, queue, "--from", "earliest", "--count", 1)
     refused = BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, queue)
-    monkeypatch.setattr("odradek.cli.queue.read_setting", lambda *_: {queue: refused})
+    monkeypatch.setattr("odradek.operations.share_groups.read_setting", lambda *_: {queue: refused})
     assert odradek("queue", "describe", queue).lines[5] == f"Priority  not known: {refused}"
     (found,) = odradek("queue", "describe", queue, "--json").json
     assert found["priority"] is None

@@ -29,23 +29,11 @@ from odradek.cli.queue_peek import peek
 from odradek.cli.queue_reset import reset
 from odradek.cli.queue_work import work
 from odradek.client.admin.groups import delete_groups, list_groups
-from odradek.client.admin.share_groups import (
-    ShareGroup,
-    StartOffset,
-    delete_start_offsets,
-    describe_share_groups,
-    describe_start_offsets,
-)
-from odradek.client.cluster import Cluster
+from odradek.client.admin.share_groups import delete_start_offsets, describe_share_groups
 from odradek.client.errors import ClientError
-from odradek.client.offsets import LATEST, list_offsets
-from odradek.model.topic_partition import TopicPartition
-from odradek.operations.group_settings import read_setting
-from odradek.operations.queue_metrics import InFlight, read_in_flight
+from odradek.operations.queue_metrics import InFlight
+from odradek.operations.share_groups import ShareGroupFacts, gather
 from odradek.operations.texts import duration_text, plural
-
-PRIORITY = "odradek.share.priority"
-_OFFSETS_TIMEOUT_MS = 2_000
 
 
 @click.group()
@@ -122,20 +110,20 @@ def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
       odradek queue describe workers --members
     """
     errors: list[ClientError] = []
-    reports: list[_Report] = []
+    reports: list[ShareGroupFacts] = []
     with connected() as cluster:
         for found in describe_share_groups(cluster, dict.fromkeys(groups)).values():
             if isinstance(found, ClientError):
                 errors.append(found)
             else:
-                reports.append(_Report(cluster, found))
+                reports.append(gather(cluster, found))
     if as_json:
         print_json([report.as_json() for report in reports])
     else:
         for place, report in enumerate(reports):
             if place:
                 click.echo()
-            report.print(with_members=members)
+            _print(report, with_members=members)
         if not members and any(report.lacks_metrics for report in reports):
             note(
                 "The acquired records and locks of some partitions are not known: start the "
@@ -144,127 +132,48 @@ def describe(groups: tuple[str, ...], members: bool, as_json: bool) -> None:
     end_with_errors(errors)
 
 
-class _Report:
-    """The facts about a share group to print."""
-
-    def __init__(self, cluster: Cluster, found: ShareGroup) -> None:
-        self.group = found.group
-        self.topics = found.topics
-        self.members: dict[TopicPartition, int] = {}
-        """How many members have the partition."""
-        for member in self.group.members:
-            for key in member.partitions:
-                self.members[key] = self.members.get(key, 0) + 1
-        self.priority = read_setting(cluster, [self.group.id], PRIORITY)[self.group.id]
-        """The priorities of topics, e.g. `urgent:10,bulk:-10`."""
-        starts = describe_start_offsets(cluster, self.group.id)
-        self.starts: Mapping[TopicPartition, StartOffset] = {
-            key: each for key, each in starts.items() if not isinstance(each, ClientError)
-        }
-        self.partitions = sorted({*starts, *self.members})
-        self.ends: dict[TopicPartition, int] = {}
-        cluster.refresh({key.topic for key in self.partitions})
-        self.in_flight = read_in_flight(cluster, self.group.id, self.partitions)
-        wanted = dict.fromkeys(self.partitions, LATEST)
-        for key, result in list_offsets(cluster, wanted, timeout_ms=_OFFSETS_TIMEOUT_MS).items():
-            if not isinstance(result, ClientError):
-                self.ends[key] = result.offset
-
-    def _start(self, key: TopicPartition) -> int | None:
-        start = self.starts.get(key)
-        return None if start is None or start.offset < 0 else start.offset
-
-    def _lag(self, key: TopicPartition) -> int | None:
-        start = self.starts.get(key)
-        return None if start is None or start.lag < 0 else start.lag
-
-    @property
-    def lacks_metrics(self) -> bool:
-        """Whether a leader did not say which records are acquired."""
-        return any(key not in self.in_flight for key in self.partitions)
-
-    def _waiting(self, key: TopicPartition) -> int | None:
-        lag, found = self._lag(key), self.in_flight.get(key)
-        return None if lag is None or found is None else max(0, lag - found.acquired)
-
-    def print(self, *, with_members: bool) -> None:
-        """Print the report as text."""
-        lags = [lag for lag in map(self._lag, self.partitions) if lag is not None]
-        unknown = len(self.partitions) - len(lags)
-        beside = f", and {plural(unknown, 'partition')} without a lag" if unknown else ""
-        fields: list[tuple[str, object]] = [
-            ("Group", self.group.id),
-            ("State", self.group.state),
-            ("Members", len(self.group.members)),
-            ("Topics", " ".join(self.topics) or None),
-            ("Lag", f"{sum(lags)}{beside}"),
+def _print(facts: ShareGroupFacts, *, with_members: bool) -> None:
+    group, topics, priority = facts.found.group, facts.found.topics, facts.priority
+    lags = [lag for lag in map(facts.lag, facts.partitions) if lag is not None]
+    unknown = len(facts.partitions) - len(lags)
+    beside = f", and {plural(unknown, 'partition')} without a lag" if unknown else ""
+    fields: list[tuple[str, object]] = [
+        ("Group", group.id),
+        ("State", group.state),
+        ("Members", len(group.members)),
+        ("Topics", " ".join(topics) or None),
+        ("Lag", f"{sum(lags)}{beside}"),
+    ]
+    if isinstance(priority, ClientError):
+        fields.append(("Priority", f"not known: {priority}"))
+    elif priority:
+        fields.append(("Priority", " ".join(priority.split(","))))
+    print_fields(fields)
+    if with_members and group.members:
+        click.echo()
+        columns = [Column("Member", wrap=False), Column("Client"), Column("Host")]
+        shown = [
+            [m.id, m.client_id, m.host.removeprefix("/"), " ".join(map(str, m.partitions))]
+            for m in group.members
         ]
-        if isinstance(self.priority, ClientError):
-            fields.append(("Priority", f"not known: {self.priority}"))
-        elif self.priority:
-            fields.append(("Priority", " ".join(self.priority.split(","))))
-        print_fields(fields)
-        if with_members and self.group.members:
-            click.echo()
-            columns = [Column("Member", wrap=False), Column("Client"), Column("Host")]
-            rows = [
-                [m.id, m.client_id, m.host.removeprefix("/"), " ".join(map(str, m.partitions))]
-                for m in self.group.members
+        print_table([*columns, Column("Partitions")], shown)
+    elif facts.partitions:
+        click.echo()
+        columns = [Column("Topic"), *map(number, ("Partition", "Start", "End", "Lag"))]
+        columns += map(number, ("Members", "Acquired", "Waiting", "Oldest lock"))
+        members = facts.members()
+        rows: list[list[object]] = [
+            [
+                *key,
+                facts.start(key),
+                facts.ends.get(key),
+                facts.lag(key),
+                members.get(key),
+                *_shown(facts.in_flight.get(key), facts.waiting(key)),
             ]
-            print_table([*columns, Column("Partitions")], rows)
-        elif self.partitions:
-            click.echo()
-            columns = [Column("Topic"), *map(number, ("Partition", "Start", "End", "Lag"))]
-            columns += map(number, ("Members", "Acquired", "Waiting", "Oldest lock"))
-            facts: list[list[object]] = [
-                [
-                    *key,
-                    self._start(key),
-                    self.ends.get(key),
-                    self._lag(key),
-                    self.members.get(key),
-                    *_shown(self.in_flight.get(key), self._waiting(key)),
-                ]
-                for key in self.partitions
-            ]
-            print_table([*columns, Column("Deliveries")], facts)
-
-    def as_json(self) -> dict[str, object]:
-        """The report as JSON."""
-        return {
-            "group": self.group.id,
-            "state": self.group.state,
-            "epoch": self.group.epoch,
-            "assignor": self.group.assignor or None,
-            "topics": list(self.topics),
-            "priority": None if isinstance(self.priority, ClientError) else _parsed(self.priority),
-            "members": [
-                {
-                    "id": m.id,
-                    "client_id": m.client_id,
-                    "host": m.host.removeprefix("/"),
-                    "partitions": [key._asdict() for key in m.partitions],
-                }
-                for m in self.group.members
-            ],
-            "partitions": [
-                {
-                    **key._asdict(),
-                    "start": self._start(key),
-                    "end": self.ends.get(key),
-                    "lag": self._lag(key),
-                    "members": self.members.get(key, 0),
-                    **_as_json(self.in_flight.get(key), self._waiting(key)),
-                }
-                for key in self.partitions
-            ],
-        }
-
-
-def _parsed(priority: str) -> dict[str, int]:
-    """Return the priorities by topic."""
-    pairs = (each.partition(":") for each in priority.split(",") if each)
-    return {topic: int(number) for topic, _, number in pairs}
+            for key in facts.partitions
+        ]
+        print_table([*columns, Column("Deliveries")], rows)
 
 
 def _shown(found: InFlight | None, waiting: int | None) -> list[object]:
@@ -278,15 +187,6 @@ def _shown(found: InFlight | None, waiting: int | None) -> list[object]:
         None if lock_ms is None else duration_text(lock_ms),
         " ".join(f"{count}:{number}" for count, number in found.deliveries.items()) or None,
     ]
-
-
-def _as_json(found: InFlight | None, waiting: int | None) -> dict[str, object]:
-    return {
-        "acquired": None if found is None else found.acquired,
-        "waiting": waiting,
-        "oldest_lock_ms": None if found is None else found.oldest_lock_ms,
-        "deliveries": None if found is None else {str(k): v for k, v in found.deliveries.items()},
-    }
 
 
 @queue.command()

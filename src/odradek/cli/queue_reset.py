@@ -10,12 +10,10 @@ from odradek.cli.arguments import group_argument, partitions_option, select_part
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, end_with_errors, note, number, print_json, print_table
 from odradek.cli.values import POSITION, POSITION_HELP
-from odradek.client.admin.share_groups import alter_start_offsets, describe_start_offsets
-from odradek.client.cluster import Cluster
-from odradek.client.errors import BrokerError, ClientError
-from odradek.model.errors import ErrorCode
-from odradek.model.topic_partition import TopicPartition
+from odradek.client.admin.share_groups import alter_start_offsets
+from odradek.client.errors import ClientError
 from odradek.operations.positions import resolve_position
+from odradek.operations.share_groups import start_offsets
 from odradek.operations.texts import Position
 
 
@@ -46,7 +44,7 @@ def reset(
       odradek queue reset workers --topic orders --to 15m --execute
     """
     with connected() as cluster:
-        starts = _starts(cluster, group_id)
+        starts = start_offsets(cluster, group_id)
         partitions = select_partitions(cluster, topics) if topics else list(starts)
         if not partitions:
             raise click.ClickException(
@@ -71,17 +69,3 @@ def reset(
     if not execute:
         note("This was a dry run. Add --execute to set the offsets.")
     end_with_errors(errors)
-
-
-def _starts(cluster: Cluster, group_id: str) -> dict[TopicPartition, int | None]:
-    """Return the start offsets; None for a partition without one. A new group has none."""
-    try:
-        found = describe_start_offsets(cluster, group_id)
-    except BrokerError as error:
-        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return {}
-        raise
-    return {
-        key: None if isinstance(each, ClientError) or each.offset < 0 else each.offset
-        for key, each in found.items()
-    }

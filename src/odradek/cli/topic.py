@@ -19,7 +19,7 @@ from odradek.cli.output import (
     print_table,
 )
 from odradek.cli.suggestions import suggest_topics
-from odradek.cli.topic_describe import TopicFacts, describe, gather_facts
+from odradek.cli.topic_describe import describe
 from odradek.cli.topic_offsets import delete_records, offsets
 from odradek.client.admin.topics import (
     CreatedTopic,
@@ -34,6 +34,7 @@ from odradek.client.errors import BrokerError, ClientError
 from odradek.model import uuids
 from odradek.model.errors import ErrorCode
 from odradek.operations.texts import plural, size_text
+from odradek.operations.topics import TopicFacts, gather_facts
 
 
 @click.group()

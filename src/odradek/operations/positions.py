@@ -1,4 +1,4 @@
-"""Converts a `Position` to an offset in each partition."""
+"""Offsets of partitions: of a `Position`, and those that are known without waiting."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ from odradek.client.offsets import (
 )
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.texts import Position
+
+KNOWN_TIMEOUT_MS = 2_000
+"""How long `known_offsets` waits, so that a partition without a leader does not delay a report."""
+
+
+def known_offsets(
+    cluster: Cluster, partitions: Iterable[TopicPartition], time_ms: int
+) -> dict[TopicPartition, int]:
+    """Return the offset at a time in each partition, without those whose leader does not respond."""
+    wanted = dict.fromkeys(partitions, time_ms)
+    found = list_offsets(cluster, wanted, timeout_ms=KNOWN_TIMEOUT_MS)
+    return {key: each.offset for key, each in found.items() if not isinstance(each, ClientError)}
 
 
 def resolve_position(
