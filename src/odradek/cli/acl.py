@@ -1,17 +1,12 @@
-"""`odradek acl`: lists, adds, removes and explains ACLs.
-
-A resource is written as `topic:flights`, `group:jobs`, `transactional-id:job`, `user:alice`,
-`delegation-token:ID` or `cluster`. A star at the end makes it a prefix: `topic:flights-*`. The star
-alone, `topic:*`, stands for all resources of the type.
-"""
+"""`odradek acl`: lists, adds, removes and explains ACLs. `odradek.operations.acls` has the words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import click
 
+from odradek.cli.arguments import parsed
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import (
     Column,
@@ -23,50 +18,30 @@ from odradek.cli.output import (
     print_table,
     warn,
 )
-from odradek.client.admin.acls import (
-    ALLOW_EVERYONE,
-    AUTHORIZER,
-    SUPER_USERS,
-    Explanation,
-    create_acls,
-    delete_acls,
-    explain,
-    list_acls,
-)
+from odradek.client.admin.acls import create_acls, delete_acls, explain, list_acls
 from odradek.core.authorizer.filters import AclFilter
 from odradek.core.metadata.image import AccessControlEntry
 from odradek.core.quota.connections import address_of
 from odradek.model.acl import (
-    CLUSTER_NAME,
     WILDCARD,
     AclOperation,
     AclPermissionType,
     AclResourceType,
     PatternType,
 )
+from odradek.operations.acls import (
+    Pattern,
+    acl_json,
+    operation_text,
+    parse_operation,
+    parse_pattern,
+    principal_of,
+    reason_text,
+    resource_text,
+)
 from odradek.operations.texts import plural
 
 ANY = "any"
-_TYPES = {
-    each.name.lower().replace("_", "-"): each
-    for each in AclResourceType
-    if each > AclResourceType.ANY
-}
-_OPERATIONS = {
-    each.name.lower().replace("_", "-"): each for each in AclOperation if each > AclOperation.ANY
-}
-_PERMISSIONS = {"allow": AclPermissionType.ALLOW, "deny": AclPermissionType.DENY}
-
-
-class Pattern(NamedTuple):
-    """The resources that an ACL applies to."""
-
-    resource_type: AclResourceType
-    name: str
-    kind: PatternType
-
-    def __str__(self) -> str:
-        return _resource_text(self.resource_type, self.name, self.kind)
 
 
 @click.group()
@@ -85,75 +60,19 @@ def acl() -> None:
     """
 
 
-# -- words ------------------------------------------------------------------------------------
-
-
-def _principal(text: str) -> str:
-    return text if ":" in text else f"User:{text}"
-
-
-def _resource(text: str) -> Pattern:
-    kind, colon, name = text.partition(":")
-    resource_type = _TYPES.get(kind.lower().replace("_", "-"))
-    if resource_type is None:
-        raise click.UsageError(f"{text!r}: write TYPE:NAME with one of {', '.join(_TYPES)}")
-    if resource_type is AclResourceType.CLUSTER:
-        if name not in ("", CLUSTER_NAME):
-            raise click.UsageError(f"{text!r}: write cluster, without a name")
-        return Pattern(resource_type, CLUSTER_NAME, PatternType.LITERAL)
-    if not colon or not name:
-        raise click.UsageError(f"{text!r} has no name; write {kind}:NAME, or {kind}:* for all")
-    if name.endswith(WILDCARD) and name != WILDCARD:
-        return Pattern(resource_type, name.removesuffix(WILDCARD), PatternType.PREFIXED)
-    return Pattern(resource_type, name, PatternType.LITERAL)
-
-
-def _operation(text: str) -> AclOperation:
-    found = _OPERATIONS.get(text.strip().lower().replace("_", "-"))
-    if found is None:
-        raise click.UsageError(f"there is no operation {text!r}; write {', '.join(_OPERATIONS)}")
-    return found
-
-
-def _operation_text(value: int) -> str:
-    return AclOperation(value).name.lower().replace("_", "-")
-
-
-def _resource_text(resource_type: int, name: str, pattern_type: int) -> str:
-    if resource_type == AclResourceType.CLUSTER:
-        return "cluster"
-    star = WILDCARD if pattern_type == PatternType.PREFIXED else ""
-    return f"{AclResourceType(resource_type).name.lower().replace('_', '-')}:{name}{star}"
-
-
 def _filter(
     principal: str | None, operation: str | None, resource: str | None, host: str | None
 ) -> AclFilter:
-    pattern = None if resource in (None, ANY) else _resource(str(resource))
+    pattern = None if resource in (None, ANY) else parsed(parse_pattern, str(resource))
     return AclFilter(
         AclResourceType.ANY if pattern is None else pattern.resource_type,
         None if pattern is None else pattern.name,
         PatternType.ANY if pattern is None else pattern.kind,
-        None if principal in (None, ANY) else _principal(str(principal)),
+        None if principal in (None, ANY) else principal_of(str(principal)),
         host,
-        AclOperation.ANY if operation in (None, ANY) else _operation(str(operation)),
+        AclOperation.ANY if operation in (None, ANY) else parsed(parse_operation, str(operation)),
         AclPermissionType.ANY,
     )
-
-
-# -- output -----------------------------------------------------------------------------------
-
-
-def _json_of(entry: AccessControlEntry) -> dict[str, object]:
-    return {
-        "principal": entry.principal,
-        "permission": AclPermissionType(entry.permission_type).name.lower(),
-        "operation": _operation_text(entry.operation),
-        "resource_type": AclResourceType(entry.resource_type).name.lower(),
-        "resource_name": entry.resource_name,
-        "pattern_type": PatternType(entry.pattern_type).name.lower(),
-        "host": entry.host,
-    }
 
 
 def _print_entries(entries: Iterable[AccessControlEntry], indent: int = 0) -> None:
@@ -164,8 +83,8 @@ def _print_entries(entries: Iterable[AccessControlEntry], indent: int = 0) -> No
         (
             each.principal,
             AclPermissionType(each.permission_type).name.lower(),
-            _operation_text(each.operation),
-            _resource_text(each.resource_type, each.resource_name, each.pattern_type),
+            operation_text(each.operation),
+            resource_text(each.resource_type, each.resource_name, each.pattern_type),
             each.host,
         )
         for each in entries
@@ -207,7 +126,7 @@ def list_command(
         found = list_acls(cluster, wanted)
         in_all = 0 if found else len(list_acls(cluster, _filter(None, None, None, None)))
     if as_json:
-        print_json([_json_of(each) for each in found])
+        print_json([acl_json(each) for each in found])
     elif found:
         _print_entries(found)
     else:
@@ -239,14 +158,14 @@ def add(principal: str, operations: str, resources: tuple[str, ...], deny: bool,
       odradek acl add mallory all cluster --deny
     """
     permission = AclPermissionType.DENY if deny else AclPermissionType.ALLOW
-    patterns = [_resource(each) for each in resources]
-    wanted = [_operation(each) for each in operations.split(",")]
+    patterns = [parsed(parse_pattern, each) for each in resources]
+    wanted = [parsed(parse_operation, each) for each in operations.split(",")]
     entries = [
         AccessControlEntry(
             pattern.resource_type,
             pattern.name,
             pattern.kind,
-            _principal(principal),
+            principal_of(principal),
             host,
             operation,
             permission,
@@ -310,32 +229,32 @@ def explain_command(
       odradek acl explain alice write topic:flights
       odradek acl explain alice read group:jobs-1 --host 10.0.0.7
     """
-    pattern, wanted = _resource(resource), _operation(operation)
+    pattern, wanted = parsed(parse_pattern, resource), parsed(parse_operation, operation)
     if pattern.kind is PatternType.PREFIXED or pattern.name == WILDCARD:
         raise click.UsageError(f"{resource!r}: write the name of one resource")
     if wanted is AclOperation.ALL:
         raise click.UsageError("write one operation, such as read")
-    who = _principal(principal)
+    who = principal_of(principal)
     with connected() as cluster:
         found = explain(cluster, who, host, wanted, pattern.resource_type, pattern.name)
-    reason = _reason(found, wanted)
+    reason = reason_text(found, wanted)
     if as_json:
         entry = None if found.rule is None else found.rule.entry
         print_json(
             {
                 "allowed": found.is_allowed,
                 "rule": None if found.rule is None else found.rule.name,
-                "acl": None if entry is None else _json_of(entry),
+                "acl": None if entry is None else acl_json(entry),
                 "reason": reason,
                 "hidden_settings": list(found.hidden),
-                "applying": [_json_of(each) for each in found.applying],
+                "applying": [acl_json(each) for each in found.applying],
             }
         )
         return
     verb = "may" if found.is_allowed else "may not"
     print_fields(
         [
-            ("Verdict", f"{who} at {host} {verb} {_operation_text(wanted)} {pattern}"),
+            ("Verdict", f"{who} at {host} {verb} {operation_text(wanted)} {pattern}"),
             ("Reason", reason),
         ]
     )
@@ -351,29 +270,3 @@ def _print_applying(applying: Sequence[AccessControlEntry], pattern: Pattern) ->
     if applying:
         click.echo(f"\nACLs that apply to {pattern}:")
         _print_entries(applying, indent=2)
-
-
-def _reason(found: Explanation, wanted: AclOperation) -> str:
-    rule = found.rule
-    if rule is None:
-        return (
-            f"The brokers have no authorizer ({AUTHORIZER} is empty): everyone may do everything."
-        )
-    if rule.name == "SuperUser":
-        return f"The principal is in {SUPER_USERS}."
-    entry = rule.entry
-    if entry is not None:
-        where = _resource_text(entry.resource_type, entry.resource_name, entry.pattern_type)
-        verb = "allows" if rule.is_allowed else "denies"
-        implied = ""
-        if entry.operation not in (wanted, AclOperation.ALL):
-            implied = f", which implies {_operation_text(wanted)}"
-        return (
-            f"An ACL {verb} {entry.principal} {_operation_text(entry.operation)} on {where} "
-            f"from {'any address' if entry.host == WILDCARD else entry.host}{implied}."
-        )
-    if found.applying:
-        return "ACLs apply to the resource, but none allows this. What is not allowed is denied."
-    if rule.is_allowed:
-        return f"No ACL applies to the resource, and {ALLOW_EVERYONE} is true."
-    return f"No ACL applies to the resource, and {ALLOW_EVERYONE} is false."

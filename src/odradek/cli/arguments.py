@@ -6,7 +6,7 @@ Shell completion requests names from the cluster with a timeout of 1 s. Errors a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +15,8 @@ from odradek.cli.options import connected
 if TYPE_CHECKING:
     from odradek.client.cluster import Cluster
     from odradek.model.topic_partition import TopicPartition
+
+T = TypeVar("T")
 
 _COMPLETION_TIMEOUT_MS = 1_000
 _PARTITIONS_MAX = 1_000_000
@@ -110,6 +112,18 @@ def partitions_option(default: str) -> Callable[[Any], Any]:
         shell_complete=complete_topics,
         help=f"Topic or partitions; repeatable.  [default: {default}]",
     )
+
+
+def parsed(parse: Callable[[str], T], text: str) -> T:
+    """Parse a word of the command line with a function that raises ValueError.
+
+    Raises:
+        UsageError: the word is malformed.
+    """
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -21,6 +21,7 @@ from odradek.client.admin.configs import (
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError
 from odradek.model.config_resource import Operation, ResourceType, Source
+from odradek.operations.settings import advice, known_settings, unknown_names
 from odradek.operations.texts import plural
 
 _KINDS = {
@@ -31,8 +32,6 @@ _KINDS = {
     "client-metrics": ResourceType.CLIENT_METRICS,
 }
 _DEFAULT_OF_ALL = "default"
-_LISTENER_PREFIX = "listener.name."
-"""The prefix of settings of one listener. A broker does not describe these settings."""
 _TEXT_WIDTH = 78
 _NAME_WIDTH_MAX = 40
 _SOURCES = {
@@ -58,7 +57,7 @@ def _complete_setting(ctx: click.Context, param: click.Parameter, incomplete: st
     end = "=" if param.name == "pairs" else ""
 
     def settings(cluster: Cluster) -> list[str]:
-        return [entry.name + end for entry in _settings(cluster, _resource(kind, name))]
+        return [entry.name + end for entry in known_settings(cluster, _resource(kind, name))]
 
     return completing(settings)(ctx, param, incomplete)
 
@@ -92,37 +91,14 @@ def _resource(kind: str, name: str) -> Resource:
     return Resource(resource_type, name)
 
 
-def _settings(cluster: Cluster, resource: Resource) -> list[ConfigEntry]:
-    """Return all settings of a resource.
-
-    For the default of all brokers, the settings of one broker are included.
-
-    Raises:
-        ClientError: the resource does not exist, or no broker responds.
-    """
-    resources = [resource]
-    if resource.type == ResourceType.TOPIC:
-        cluster.topic(resource.name)
-    elif resource.type == ResourceType.BROKER and not resource.name:
-        resources += [resource._replace(name=str(min(cluster.refresh([]).nodes)))]
-    entries = []
-    for found in describe_configs(cluster, resources).values():
-        if isinstance(found, ClientError):
-            raise found
-        entries += found
-    return entries
-
-
-def _check_names(resource: Resource, wanted: Iterable[str], known: Iterable[str]) -> None:
+def _refuse(resource: Resource, unknown: Sequence[str], known: Iterable[str]) -> None:
     """Reject unknown names.
 
     Raises:
-        ClickException: a name is unknown. The message suggests a name like the first unknown name.
+        ClickException: there are some. The message suggests a name like the first.
     """
-    names = set(known)
-    unknown = [name for name in wanted if name not in names]
     if unknown:
-        meant = did_you_mean(unknown[0], names)
+        meant = did_you_mean(unknown[0], known)
         raise click.ClickException(
             f"{resource} has no setting {', '.join(unknown)}. {meant}".strip()
         )
@@ -169,7 +145,8 @@ def describe(
         _print_lines(entries)
     elif not settings:
         note(f"All settings of {resource} have their default value. --all shows them.")
-    _check_names(resource, settings, (entry.name for entry in result))
+    known = {entry.name for entry in result}
+    _refuse(resource, [each for each in settings if each not in known], known)
 
 
 def _print_lines(entries: Sequence[ConfigEntry]) -> None:
@@ -267,24 +244,15 @@ def _alter(
     force: bool = False,
 ) -> None:
     with connected() as cluster:
-        entries = {entry.name: entry for entry in _settings(cluster, resource)}
-        names = [c.name for c in changes if not c.name.startswith(_LISTENER_PREFIX)]
-        if not force and resource.type != ResourceType.BROKER_LOGGER:
-            _check_names(resource, names, entries)
+        known = {entry.name: entry for entry in known_settings(cluster, resource)}
+        names = [each.name for each in changes]
+        if not force:
+            _refuse(resource, unknown_names(resource, names, known), known)
         error = alter_configs(cluster, {resource: changes}, validate_only=validate_only)[resource]
     if isinstance(error, BrokerError):
-        advice = _advice(names, entries)
-        end_with_errors([BrokerError(error.code, error.message, error.subject, advice)])
+        hint = advice(names, known)
+        end_with_errors([BrokerError(error.code, error.message, error.subject, hint)])
     if error is not None:
         end_with_errors([error])
     what = plural(len(changes), "setting")
     click.echo(f"{'Could ' + verb.lower() if validate_only else verb} {what} of {resource}")
-
-
-def _advice(names: Iterable[str], entries: Mapping[str, ConfigEntry]) -> str:
-    """Return the advice for settings that cannot be changed while the broker runs."""
-    for name in names:
-        sibling = entries.get(name.rpartition(".")[0] + ".ms")
-        if name in entries and entries[name].read_only and sibling and not sibling.read_only:
-            return f"{sibling.name} can be set while brokers run."
-    return ""

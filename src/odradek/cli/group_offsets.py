@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,16 +11,19 @@ from odradek.cli.arguments import group_argument, partitions_option, select_part
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, end_with_errors, note, number, print_json, print_table
 from odradek.cli.values import POSITION, POSITION_HELP
-from odradek.client.admin.groups import describe_groups
 from odradek.client.cluster import Cluster
 from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offsets
 from odradek.client.errors import ClientError
-from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.group_offsets import (
+    Offsets,
+    check_is_empty,
+    clamped,
+    parse_offsets,
+    shifted,
+)
 from odradek.operations.positions import resolve_position
-from odradek.operations.texts import Position, plural
-
-Offsets = dict[TopicPartition, int]
+from odradek.operations.texts import Position
 
 
 @click.command("reset-offsets")
@@ -67,10 +69,10 @@ def reset_offsets(
     if sum(each is not None for each in (target, shift, path)) != 1:
         raise click.UsageError("say where to reset offsets: use one of --to, --shift and --file")
     with connected() as cluster:
-        _check_is_empty(cluster, group_id)
+        check_is_empty(cluster, group_id)
         committed = {k: c.offset for k, c in fetch_offsets(cluster, group_id).items()}
         if path is not None:
-            plan = _clamped(cluster, _read_plan(path))
+            plan = clamped(cluster, _read_plan(path))
         else:
             partitions = select_partitions(cluster, topics) if topics else list(committed)
             if not partitions:
@@ -89,14 +91,6 @@ def reset_offsets(
     end_with_errors(errors)
 
 
-def _check_is_empty(cluster: Cluster, group_id: str) -> None:
-    found = describe_groups(cluster, [group_id])[group_id]
-    if not isinstance(found, ClientError) and found.members:
-        raise click.ClickException(
-            f"group {group_id} has {plural(len(found.members), 'active member')}; stop them first"
-        )
-
-
 def _plan(
     cluster: Cluster,
     partitions: Sequence[TopicPartition],
@@ -107,16 +101,7 @@ def _plan(
     if target is not None:
         return resolve_position(cluster, partitions, target, clamped=True)
     assert shift is not None
-    missing = [str(key) for key in partitions if key not in committed]
-    if missing:
-        raise click.ClickException(f"nothing is committed to shift from: {', '.join(missing)}")
-    return _clamped(cluster, {key: committed[key] + shift for key in partitions})
-
-
-def _clamped(cluster: Cluster, offsets: Offsets) -> Offsets:
-    starts = offsets_at(cluster, offsets, EARLIEST)
-    ends = offsets_at(cluster, offsets, LATEST)
-    return {key: min(max(offset, starts[key]), ends[key]) for key, offset in offsets.items()}
+    return clamped(cluster, shifted(partitions, committed, shift))
 
 
 def _read_plan(path: Path) -> Offsets:
@@ -125,25 +110,10 @@ def _read_plan(path: Path) -> Offsets:
     Raises:
         ClickException: the file has neither of the two forms.
     """
-    text = path.read_text()
     try:
-        if text.lstrip().startswith("["):
-            rows = [(d["topic"], d["partition"], d["offset"]) for d in json.loads(text)]
-        else:
-            rows = [_csv_row(line) for line in text.splitlines() if line.strip()]
-        plan = {TopicPartition(str(topic), int(p)): int(offset) for topic, p, offset in rows}
-    except (ValueError, KeyError, TypeError) as error:
-        raise click.ClickException(f"{path}: not a list of offsets: {error}") from None
-    if not plan:
-        raise click.ClickException(f"{path} contains no offsets")
-    return plan
-
-
-def _csv_row(line: str) -> tuple[str, str, str]:
-    parts = line.split(",")
-    if len(parts) != 3:
-        raise ValueError(f"{line!r} is not topic,partition,offset")
-    return parts[0].strip(' "'), parts[1], parts[2]
+        return parse_offsets(path.read_text())
+    except ValueError as error:
+        raise click.ClickException(f"{path}: {error}") from None
 
 
 def _print_plan(plan: Offsets, committed: Mapping[TopicPartition, int], as_json: bool) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
 import click
 
 from odradek.cli.arguments import complete_topics, count_option, group_argument, topics_option
@@ -22,17 +19,12 @@ from odradek.cli.output import (
 from odradek.cli.rendering import json_bytes
 from odradek.client.admin.groups import list_groups
 from odradek.client.cluster import Cluster
-from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offsets
-from odradek.client.errors import ClientError
-from odradek.client.offsets import EARLIEST, offsets_at
-from odradek.client.producer import Producer
-from odradek.model.topic_partition import TopicPartition
+from odradek.operations import dead_letter_replay
+from odradek.operations.dead_letter_replay import Counts, Replay, newest, replay_starts
 from odradek.operations.dead_letters import (
     TOPIC_SETTING,
     DeadLetter,
     Place,
-    once,
-    partitions_of,
     read_letters,
     read_originals,
     topics_of,
@@ -41,8 +33,6 @@ from odradek.operations.texts import plural, time_text
 from odradek.records.record import Record
 
 _TEXT_MAX = 60
-_BATCH = 500
-"""How many letters are replayed before their offsets are committed."""
 
 
 @click.group()
@@ -61,11 +51,6 @@ def dead() -> None:
     """
 
 
-def replay_group(group_id: str) -> str:
-    """Return the consumer group whose offsets say up to where letters were replayed."""
-    return f"{group_id}.replay"
-
-
 def _topic(cluster: Cluster, group_id: str) -> str:
     topic = topics_of(cluster, [group_id]).get(group_id)
     if topic is None:
@@ -74,11 +59,6 @@ def _topic(cluster: Cluster, group_id: str) -> str:
             f"{group_id} {TOPIC_SETTING}=dlq.{group_id}"
         )
     return topic
-
-
-def _beginnings(cluster: Cluster, topic: str) -> dict[TopicPartition, int]:
-    partitions = partitions_of(cluster, topic)
-    return offsets_at(cluster, partitions, EARLIEST) if partitions else {}
 
 
 # -- list ---------------------------------------------------------------------------------------
@@ -101,7 +81,10 @@ def list_command(groups: tuple[str, ...], as_json: bool) -> None:
     with connected() as cluster:
         names = groups or [each.id for each in list_groups(cluster, types=["share"])]
         topics = topics_of(cluster, names)
-        found = [_count(cluster, group, topic) for group, topic in topics.items()]
+        found = [
+            _counts_json(dead_letter_replay.count(cluster, group, topic))
+            for group, topic in topics.items()
+        ]
     for group in groups:
         if group not in topics:
             warn(f"group {group} has no dead letter topic ({TOPIC_SETTING})")
@@ -115,28 +98,15 @@ def list_command(groups: tuple[str, ...], as_json: bool) -> None:
         note_none("share groups with a dead letter topic", 0)
 
 
-def _count(cluster: Cluster, group: str, topic: str) -> dict[str, object]:
-    starts = _beginnings(cluster, topic)
-    replayed = fetch_offsets(cluster, replay_group(group), starts) if starts else {}
-    counts: Counter[str] = Counter()
-    newest: int | None = None
-    for each in read_letters(cluster, starts):
-        if not isinstance(each, DeadLetter) or each.group != group:
-            continue
-        key, offset = each.place
-        counts["letters"] += 1
-        counts[each.reason] += 1
-        if key not in replayed or offset >= replayed[key].offset:
-            counts["waiting"] += 1
-        newest = max(newest or 0, each.record.timestamp)
+def _counts_json(found: Counts) -> dict[str, object]:
     return {
-        "group": group,
-        "topic": topic,
-        "letters": counts["letters"],
-        "waiting": counts["waiting"],
-        "rejected": counts["rejected"],
-        "deliveries": counts["deliveries"],
-        "newest": None if newest is None else time_text(newest),
+        "group": found.group,
+        "topic": found.topic,
+        "letters": found.letters,
+        "waiting": found.waiting,
+        "rejected": found.rejected,
+        "deliveries": found.deliveries,
+        "newest": None if found.newest_ms is None else time_text(found.newest_ms),
     }
 
 
@@ -160,16 +130,7 @@ def show(group_id: str, topics: tuple[str, ...], count: int, as_json: bool) -> N
       odradek queue dead show workers --topic orders --count 5 --json
     """
     with connected() as cluster:
-        starts = _beginnings(cluster, _topic(cluster, group_id))
-        kept: dict[TopicPartition, list[DeadLetter]] = {}
-        for each in read_letters(cluster, starts):
-            if not isinstance(each, DeadLetter) or each.group != group_id:
-                continue
-            if not topics or each.of[0].topic in topics:
-                letters = kept.setdefault(each.place[0], [])
-                letters.append(each)
-                del letters[:-count]
-        shown = [each for key in sorted(kept) for each in kept[key]]
+        shown = newest(cluster, group_id, _topic(cluster, group_id), topics, count)
         originals = read_originals(cluster, shown)
     if as_json:
         print_json([_as_json(each, originals.get(each.of)) for each in shown])
@@ -263,18 +224,20 @@ def replay(
     with connected() as cluster:
         if target is not None:
             cluster.topic(target)
-        starts = _beginnings(cluster, _topic(cluster, group_id))
-        if not again and starts:
-            for key, committed in fetch_offsets(cluster, replay_group(group_id), starts).items():
-                starts[key] = max(starts[key], committed.offset)
-        run = _Replay(cluster, group_id, target, execute=execute)
+        starts = replay_starts(cluster, group_id, _topic(cluster, group_id), again=again)
+        run = Replay(cluster, group_id, target, execute=execute)
         for each in read_letters(cluster, starts):
             if run.errors or (count is not None and run.letters >= count):
                 break
             run.add(each)
         run.flush()
     if as_json:
-        print_json(run.as_json())
+        print_json(
+            [
+                {**key._asdict(), "records": records, "gone": run.gone[key]}
+                for key, records in sorted(run.counts.items())
+            ]
+        )
     elif run.counts:
         columns = [Column("Topic"), number("Partition"), number("Records"), number("Gone")]
         print_table(columns, [[*k, n, run.gone[k]] for k, n in sorted(run.counts.items())])
@@ -286,77 +249,3 @@ def replay(
     if run.counts and not execute:
         note("This was a dry run. Add --execute to write the records.")
     end_with_errors(run.errors)
-
-
-class _Replay:
-    """Replays letters in batches: it writes the records, and then commits the offsets."""
-
-    def __init__(
-        self, cluster: Cluster, group_id: str, target: str | None, *, execute: bool
-    ) -> None:
-        self._cluster = cluster
-        self._group_id = group_id
-        self._target = target
-        self._execute = execute
-        self._batch: list[DeadLetter] = []
-        self._done: set[Place] = set()
-        self._positions: dict[TopicPartition, int] = {}
-        self.letters = 0
-        """How many letters of the group were added."""
-        self.counts: Counter[TopicPartition] = Counter()
-        """Number of records by the partition from which they came."""
-        self.gone: Counter[TopicPartition] = Counter()
-        """Number of records that are not in their partition any more."""
-        self.errors: list[ClientError] = []
-
-    def add(self, each: DeadLetter | Place) -> None:
-        """Add the next record of the dead letter topic."""
-        key, offset = each.place if isinstance(each, DeadLetter) else each
-        self._positions[key] = offset + 1
-        if isinstance(each, DeadLetter) and each.group == self._group_id:
-            self.letters += 1
-            self._batch.append(each)
-            if len(self._batch) >= _BATCH:
-                self.flush()
-
-    def flush(self) -> None:
-        """Write the records of the batch, and commit the offsets if all are written."""
-        letters = once(self._batch, lambda each: each.of not in self._done)
-        self._batch = []
-        originals = read_originals(self._cluster, letters)
-        for each in letters:
-            found = each.of in originals
-            (self.counts if found else self.gone)[each.of[0]] += 1
-            self.counts[each.of[0]] += 0
-            self._done.add(each.of)
-        if self._execute and not self.errors:
-            self._write([(each, originals[each.of]) for each in letters if each.of in originals])
-            if not self.errors and self._positions:
-                self._commit()
-
-    def _write(self, records: Sequence[tuple[DeadLetter, Record]]) -> None:
-        with Producer(self._cluster) as producer:
-            deliveries = [
-                producer.send(
-                    self._target or letter.of[0].topic,
-                    record.value,
-                    key=record.key,
-                    headers=record.headers,
-                    partition=None if self._target else letter.of[0].partition,
-                )
-                for letter, record in records
-            ]
-            producer.flush()
-        self.errors += [each.error for each in deliveries if each.error is not None]
-
-    def _commit(self) -> None:
-        offsets = {key: CommittedOffset(each) for key, each in self._positions.items()}
-        results = commit_offsets(self._cluster, replay_group(self._group_id), offsets)
-        self.errors += [error for error in results.values() if error is not None]
-
-    def as_json(self) -> list[dict[str, object]]:
-        """What was replayed, or would be."""
-        return [
-            {**key._asdict(), "records": records, "gone": self.gone[key]}
-            for key, records in sorted(self.counts.items())
-        ]

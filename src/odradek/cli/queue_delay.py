@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 import click
 
@@ -23,18 +22,14 @@ from odradek.cli.rendering import json_bytes
 from odradek.cli.values import DURATION, now_ms
 from odradek.client.admin.share_groups import describe_share_groups, describe_start_offsets
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
 from odradek.client.errors import ClientError
-from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.client.producer import Producer
-from odradek.core.share.schedule import HEADER, NO_TIME, deliver_at_ms
+from odradek.core.share.schedule import HEADER
 from odradek.model.topic_partition import TopicPartition
-from odradek.operations.group_settings import read_setting
+from odradek.operations.delays import SETTING, is_enabled, read_waiting
 from odradek.operations.texts import parse_time, plural, time_text
 from odradek.records.record import Record
 
-SETTING = "odradek.share.delay.enable"
-_POLL_MS = 500
 _TEXT_MAX = 60
 
 
@@ -114,10 +109,10 @@ def list_command(group_id: str, topics: tuple[str, ...], count: int, as_json: bo
     """
     errors: list[ClientError] = []
     with connected() as cluster:
-        if not _is_enabled(cluster, group_id):
+        if not is_enabled(cluster, group_id):
             warn(f"group {group_id} delivers records at once: {SETTING} is false")
-        waiting = _waiting(cluster, _starts(cluster, group_id, topics, errors))
-    shown = sorted(waiting, key=lambda each: (each[0], each[1], each[2].offset))[:count]
+        waiting = read_waiting(cluster, _starts(cluster, group_id, topics, errors), now_ms)
+    shown = waiting[:count]
     if as_json:
         print_json([_as_json(*each) for each in shown])
     elif shown:
@@ -142,13 +137,6 @@ def list_command(group_id: str, topics: tuple[str, ...], count: int, as_json: bo
     end_with_errors(errors)
 
 
-def _is_enabled(cluster: Cluster, group_id: str) -> bool:
-    found = read_setting(cluster, [group_id], SETTING)[group_id]
-    if isinstance(found, ClientError):
-        raise found
-    return found == "true"
-
-
 def _starts(
     cluster: Cluster, group_id: str, topics: tuple[str, ...], errors: list[ClientError]
 ) -> dict[TopicPartition, int]:
@@ -163,29 +151,6 @@ def _starts(
         elif each.offset >= 0 and (not topics or key.topic in topics):
             starts[key] = each.offset
     return starts
-
-
-def _waiting(
-    cluster: Cluster, starts: Mapping[TopicPartition, int]
-) -> list[tuple[int, TopicPartition, Record]]:
-    """Return the records that are not due: when they are, and where they are."""
-    found: list[tuple[int, TopicPartition, Record]] = []
-    if not starts:
-        return found
-    ends = offsets_at(cluster, starts, LATEST)
-    consumer = Consumer(cluster, reset_to=EARLIEST)
-    consumer.assign(dict(starts))
-    while True:
-        positions = consumer.positions
-        consumer.drop([key for key in list(positions) if positions[key] >= ends[key]])
-        if not consumer.positions:
-            return found
-        for key, records in consumer.poll(_POLL_MS).items():
-            now = now_ms()
-            for record in records:
-                due_ms = deliver_at_ms(record.headers)
-                if due_ms != NO_TIME and due_ms > now and record.offset < ends[key]:
-                    found.append((due_ms, key, record))
 
 
 def _as_json(due_ms: int, key: TopicPartition, record: Record) -> dict[str, object]:

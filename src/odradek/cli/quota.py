@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
-from odradek.cli.arguments import parse_pairs
+from odradek.cli.arguments import parse_pairs, parsed
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, end_with_errors, note_none, number, print_json, print_table
 from odradek.cli.suggestions import did_you_mean
@@ -23,17 +23,10 @@ from odradek.client.admin.quotas import (
 )
 from odradek.client.errors import ClientError
 from odradek.core.quota.connections import address_of
-from odradek.core.quota.limits import Limits
+from odradek.operations.quotas import applying, order, parse_value, quotas_of, value_text
 from odradek.operations.texts import plural
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
-
-_RATES = ("producer_byte_rate", "consumer_byte_rate")
-_OF_CLIENTS = (*_RATES, "request_percentage", "controller_mutation_rate")
-_OF_ADDRESSES = ("connection_creation_rate",)
-_UNITS = {"": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3,
-          "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}  # fmt: skip
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
 @click.group()
@@ -118,12 +111,12 @@ def list_command(as_json: bool, **options: Any) -> None:
     with connected() as cluster:
         found = describe_quotas(cluster, parts)
         in_all = len(found) if found or not parts else len(describe_quotas(cluster))
-    entities = sorted(found.items(), key=lambda item: _order(item[0]))
+    entities = sorted(found.items(), key=lambda item: order(item[0]))
     if as_json:
         print_json([{"entity": dict(entity), "quotas": values} for entity, values in entities])
         return
     rows = [
-        (entity_text(entity), name, _value_text(value))
+        (entity_text(entity), name, value_text(value))
         for entity, values in entities
         for name, value in sorted(values.items())
     ]
@@ -131,15 +124,6 @@ def list_command(as_json: bool, **options: Any) -> None:
         print_table((Column("Entity"), Column("Quota", wrap=False), number("Value")), rows)
     else:
         note_none("quotas", in_all)
-
-
-def _order(entity: Entity) -> list[tuple[str, bool, str]]:
-    """Return the key of the order: users first, names before defaults."""
-    return [(kind, name is None, name or "") for kind, name in reversed(entity)]
-
-
-def _value_text(value: float) -> str:
-    return str(int(value)) if value == int(value) else str(value)
 
 
 @quota.command()
@@ -157,40 +141,24 @@ def describe(user: str, client_id: str, as_json: bool) -> None:
     """
     with connected() as cluster:
         entities = describe_quotas(cluster)
-    applying: dict[str, tuple[Entity, float, str]] = {}
-    for name in _OF_CLIENTS:
-        limits = Limits()
-        for entity, values in entities.items():
-            if name in values:
-                limits.set(dict(entity), values[name])
-        key = limits.key(user, client_id)
-        found = limits.find(key)
-        if found is not None:
-            applying[name] = found.entity, found.limit, _shared_by(*key)
+    found = applying(entities, user, client_id)
     if as_json:
         print_json(
             {
                 name: {"value": value, "entity": dict(entity), "shared_by": shared}
-                for name, (entity, value, shared) in applying.items()
+                for name, (entity, value, shared) in found.items()
             }
         )
         return
     rows = [
-        (name, _value_text(value), entity_text(entity), shared)
-        for name, (entity, value, shared) in applying.items()
+        (name, value_text(value), entity_text(entity), shared)
+        for name, (entity, value, shared) in found.items()
     ]
     if rows:
         columns = (Column("Quota", wrap=False), number("Value"), Column("Of"), Column("Shared by"))
         print_table(columns, rows)
     else:
         note_none("quotas", len(entities))
-
-
-def _shared_by(user: str, client_id: str | None) -> str:
-    """Return which connections share the quota of a measurement."""
-    if user and client_id:
-        return f"user {user} with client-id {client_id}"
-    return f"user {user}" if user else f"client-id {client_id}"
 
 
 @quota.command("set")
@@ -213,7 +181,8 @@ def set_command(pairs: tuple[str, ...], validate_only: bool, **options: Any) -> 
     """
     entity = _entity(options)
     changes = {
-        _known(entity, name): _parse(name, text) for name, text in parse_pairs(pairs).items()
+        _known(entity, name): parsed(partial(parse_value, name), text)
+        for name, text in parse_pairs(pairs).items()
     }
     with connected() as cluster:
         try:
@@ -230,19 +199,11 @@ def _known(entity: Entity, name: str) -> str:
     Raises:
         UsageError: the entity cannot have this quota.
     """
-    known = _OF_ADDRESSES if entity[0][0] == IP else _OF_CLIENTS
+    known = quotas_of(entity)
     if name not in known:
         meant = did_you_mean(name, known) or f"Known are {', '.join(known)}."
         raise click.UsageError(f"{entity_text(entity)} has no quota {name}. {meant}")
     return name
-
-
-def _parse(name: str, text: str) -> float:
-    found = _NUMBER.fullmatch(text)
-    units: Sequence[str] = tuple(_UNITS) if name in _RATES else ("",)
-    if found is None or found[2] not in units:
-        raise click.UsageError(f"{name}={text}: write a number" + " or 10MB" * (name in _RATES))
-    return float(found[1]) * _UNITS[found[2]]
 
 
 @quota.command()

@@ -24,16 +24,15 @@ from odradek.client.admin.transactions import (
     OpenTransaction,
     Transaction,
     abort_transaction,
-    coordinated,
     describe_transactions,
     hanging_transactions,
     list_transactions,
-    open_transactions,
 )
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.texts import duration_text, time_text
+from odradek.operations.transactions import HANGING_MS, OPEN, beginning_at, check_hangs
 
 STATE = click.Choice(
     [
@@ -48,9 +47,6 @@ STATE = click.Choice(
     ],
     case_sensitive=False,
 )
-OPEN = frozenset(("Ongoing", "PrepareCommit", "PrepareAbort"))
-HANGING_MS = 900_000 + 300_000
-"""The default of `transaction.max.timeout.ms`, plus 5 minutes as in Apache Kafka's tool."""
 
 
 @click.group()
@@ -289,21 +285,10 @@ def abort(topic: str, partition: int, start_offset: int, force: bool, yes: bool)
     """
     name = TopicPartition(topic, partition)
     with connected() as cluster:
-        at_offset = [
-            each
-            for each in open_transactions(cluster, [name])
-            if each.producer.current_txn_start_offset == start_offset
-        ]
-        if not at_offset:
-            raise click.ClickException(f"No open transaction of {name} begins at {start_offset}.")
-        producer = at_offset[0].producer.producer_id
-        ((_, known),) = coordinated(cluster, at_offset[:1])
-        if known is not None and not force:
-            raise ClientError(
-                f"the transaction of {known.id} does not hang: it is in state {known.state}, and "
-                "its coordinator will end it",
-                f"See when it started: odradek transaction describe {known.id}",
-            )
+        found = beginning_at(cluster, name, start_offset)
+        producer = found.producer.producer_id
+        if not force:
+            check_hangs(cluster, found)
         confirm(f"Abort the transaction of producer {producer} in {name}?", yes=yes)
-        abort_transaction(cluster, at_offset[0])
+        abort_transaction(cluster, found)
     click.echo(f"Aborted the transaction of producer {producer} in {name}")
