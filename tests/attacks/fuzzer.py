@@ -19,6 +19,7 @@ import struct
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ from tests.wire.sampling import Seeded, sample
 
 from odradek.env.clock import SystemClock
 from odradek.handlers.dispatch import Dispatcher
-from odradek.handlers.support_matrix import handlers
+from odradek.handlers.entry import Binding, Bound
+from odradek.handlers.registry import SERVED, Served
 from odradek.network.connection import Connection
 from odradek.wire import quick_produce, single_offset_commit
 from odradek.wire.api import BY_KEY
@@ -96,12 +98,19 @@ class Fuzzer:
         self.outcomes: Counter[str] = Counter()
         self.decoded: Counter[int] = Counter()
         """The number of requests by API that had no error."""
-        served = {key: each.handler for key, each in handlers().items()}
         self._dispatcher = Dispatcher(
-            {key: (each, self._handle, QUICK.get(key)) for key, each in served.items()},
+            {
+                key: Binding(each.version_min, each.version_max, partial(self._bound, each))
+                for key, each in SERVED.items()
+            },
             SystemClock(),
         )
+        for entry in self._dispatcher.entries.values():
+            entry.load()
         self._scripted: Scripted | None = None
+
+    def _bound(self, served: Served) -> Bound:
+        return Bound(served.handler(), self._handle, QUICK.get(served.key))
 
     def _handle(self, context: Any, request: object) -> None:
         self.decoded[context.api_key] += 1

@@ -30,6 +30,7 @@ def peer_of(principal: str) -> Peer:
 def quick(served: Served, peer: Peer, key: int, version: int, fields: dict[str, Any]) -> bool:
     """Whether the fast path has answered."""
     entry = served.node.dispatcher.entries[key]
+    entry.load()
     assert entry.quick is not None
     frame = bytes(build(BY_KEY[key].request_class(), fields).encode(version))
     return entry.quick(peer, memoryview(bytearray(frame)), 0, version, 1) is not None

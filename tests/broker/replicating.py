@@ -38,13 +38,15 @@ from odradek.env.clock import SystemClock
 from odradek.env.executor import InlineExecutor
 from odradek.env.file_system import OsFileSystem
 from odradek.env.network import SocketNetwork
-from odradek.handlers import k00_produce, k01_fetch, k02_list_offsets
 from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.entry import Binding
+from odradek.handlers.registry import SERVED
 from odradek.log import LogManager
 from odradek.network.client import NodeClient
 from odradek.network.client_machine import ClientSettings
 from odradek.network.listeners import bind
 from odradek.network.server import Limits, Server
+from odradek.node.serving import bound_to_broker
 from odradek.wire.generated.alter_partition_response import (
     AlterPartitionResponse,
     PartitionData,
@@ -122,11 +124,10 @@ class Node:
             quotas=None,
         )
         table = {}
-        for module in (k00_produce, k01_fetch, k02_list_offsets):
-            handler = module.HANDLER
-            quick = None if handler.quick is None else partial(handler.quick, self.broker)
-            bound = (handler, partial(handler.handle, self.broker), quick)
-            table[handler.request.API_KEY] = bound
+        for key in (0, 1, 2):
+            served = SERVED[key]
+            bind_api = partial(bound_to_broker, self.broker, served)
+            table[key] = Binding(served.version_min, served.version_max, bind_api)
         dispatcher = Dispatcher(table, SystemClock())
         self.server = Server(dispatcher, Limits(), [self.endpoint])
         self.server.start()

@@ -30,6 +30,7 @@ def test_a_quick_answer_that_fails_ends_the_connection_only(
     with Broker(topics={"one": 1}) as broker, WireClient(broker.port) as bystander:
         dispatcher = broker.node.dispatcher
         dispatcher.inject = None  # with injected faults nothing is answered quickly
+        dispatcher.entries[0].load()
         dispatcher.entries[0].quick = defect
         before = bystander.metadata("one")
         with (
@@ -52,6 +53,7 @@ def test_a_request_that_fails_after_its_client_has_disconnected_leaves_no_traceb
 
     with caplog.at_level(logging.ERROR), Broker() as broker:
         dispatcher = broker.node.dispatcher
+        dispatcher.entries[METADATA].load()
         dispatcher.entries[METADATA].handle = refuse
         request = request_frame("Metadata", 12, MetadataRequest(topics=None), 1)
         with socket.create_connection(("127.0.0.1", broker.port)) as client:

@@ -22,6 +22,8 @@ from odradek.core.metadata.image import EMPTY_IMAGE
 from odradek.env.clock import SystemClock
 from odradek.handlers import k00_produce
 from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.entry import Binding, Bound
+from odradek.handlers.registry import SERVED
 from odradek.model.errors import ErrorCode
 from odradek.records.compression import Codec
 from odradek.wire.generated.produce_request import (
@@ -88,8 +90,11 @@ class Node:
             self.quick_answers += answer is not None
             return answer
 
-        bound = (handler, partial(handler.handle, broker), quickly)
-        self.dispatch = Dispatcher({0: bound}, SystemClock())
+        bound = Bound(handler, partial(handler.handle, broker), quickly)
+        served = SERVED[0]
+        binding = Binding(served.version_min, served.version_max, lambda: bound)
+        self.dispatch = Dispatcher({0: binding}, SystemClock())
+        self.dispatch.entries[0].load()
 
     def _partition(self, path: Path, topic: str, index: int, **arguments: Any) -> Partition:
         made = partition_of(path, topic=topic, topic_id=TOPICS[topic], index=index, **arguments)

@@ -19,6 +19,7 @@ from odradek.handlers import (
     k75_describe_topic_partitions,
 )
 from odradek.handlers.error_answers import error_answer
+from odradek.handlers.registry import SERVED
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
 from odradek.wire.generated import describe_topic_partitions_request as paging
@@ -58,8 +59,9 @@ class Asker:
         self.is_controller = is_controller
 
     async def ask(self, handler, request, version=None):
-        version = handler.HANDLER.versions[1] if version is None else version
-        assert handler.HANDLER.versions[0] <= version <= handler.HANDLER.versions[1]
+        served = SERVED[request.API_KEY]
+        version = served.version_max if version is None else version
+        assert served.version_min <= version <= served.version_max
         request = type(request).decode(request.encode(version), version)
         context = RequestContext(self.peer, request.API_KEY, version, 1, "test", 0)
         try:

@@ -3,8 +3,7 @@
 import pytest
 from tests.control.test_topic_decisions import topic
 
-from odradek.handlers.k58_envelope import FORWARDED
-from odradek.handlers.support_matrix import handlers
+from odradek.handlers.registry import FORWARDED, SERVED
 from odradek.model.errors import ErrorCode
 from odradek.wire.api import BY_KEY
 from odradek.wire.generated.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -191,7 +190,9 @@ async def test_the_versions_are_those_that_are_served(tmp_path):
         answer = await ask(quorum.ports[1], ApiVersionsRequest(), 0)
         told = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         expected = {
-            key: handler.versions for key, (handler, _) in handlers().items() if handler.controller
+            key: (each.version_min, each.version_max)
+            for key, each in SERVED.items()
+            if each.is_on_controllers
         }
         assert told == expected
         assert {56, 58, 62, 63, 64, 67, 70, 73} < told.keys()
@@ -201,8 +202,7 @@ async def test_the_versions_are_those_that_are_served(tmp_path):
 
 
 def test_an_envelope_may_have_what_brokers_forward():
-    forwarded = {key for key, (handler, _) in handlers().items() if handler.forwarded}
-    assert forwarded == FORWARDED.keys()
+    forwarded = {key for key, each in SERVED.items() if FORWARDED in each.places}
     assert all("controller" in BY_KEY[key].listeners for key in forwarded)
 
 

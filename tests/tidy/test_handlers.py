@@ -11,7 +11,8 @@ from tests.checkout import needs_checkout
 from tests.tidy.sources import PACKAGE, ROOT
 
 from odradek.handlers import error_answers
-from odradek.handlers.support_matrix import document, handlers
+from odradek.handlers.registry import BROKER, CONTROLLER, FORWARDED, SERVED
+from odradek.handlers.support_matrix import document
 from odradek.wire.api import BY_KEY
 from odradek.wire.names import snake_case
 
@@ -31,21 +32,32 @@ def test_the_first_line(path: Path) -> None:
 
 
 def test_the_first_lines_and_the_handlers_agree() -> None:
-    served = handlers()
-    assert len(served) == len(FILES)
-    for key, (handler, _) in served.items():
+    assert len(SERVED) == len(FILES)
+    for key, served in SERVED.items():
         api = BY_KEY[key]
-        low, high = handler.versions
+        low, high = served.version_min, served.version_max
         assert api.version_min <= low <= high <= api.version_max, api.name
         path = PACKAGE / "handlers" / f"k{key:02d}_{snake_case(api.name)}.py"
         first = path.read_text(encoding="utf-8").splitlines()[0]
         shown = f"{low}-{high}" if low != high else f"{low}"
         assert re.search(rf"versions? {shown}[:\b]", first), f"{path.name} serves {shown}"
-        assert handler.handle or handler.controller or handler.forwarded
+
+
+def test_each_handler_has_what_the_registry_says() -> None:
+    """A node imports a handler at the first request of its API; here all of them are imported."""
+    assert list(SERVED) == sorted(SERVED)
+    for served in SERVED.values():
+        handler = served.handler()
+        assert served.key == handler.request.API_KEY
+        assert served.is_on_brokers or served.is_on_controllers
+        assert (handler.controller is not None) is (CONTROLLER in served.places), served
+        assert (handler.handle is not None) is (BROKER in served.places), served
+        if FORWARDED in served.places:
+            assert CONTROLLER in served.places, served
 
 
 def test_whole_requests_are_refused_in_one_way_only() -> None:
-    own = {key for key, (handler, _) in handlers().items() if handler.error_response is not None}
+    own = {key for key, each in SERVED.items() if each.handler().error_response is not None}
     assert own
     assert own.isdisjoint(error_answers._SHAPES), "a shape that nobody asks for"
 

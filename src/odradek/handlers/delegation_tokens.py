@@ -62,8 +62,6 @@ def expiry_handler(request_class: type[Message], response_class: type[Any]) -> H
 
     return Handler(
         request=request_class,
-        versions=(1, 2),
         handle=handle,
         controller=handle_on_controller,
-        forwarded=True,
     )

@@ -16,15 +16,14 @@ import asyncio
 import logging
 import struct
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from odradek.broker.access.authorizer import printable
 from odradek.broker.clients.quotas import Charge
 from odradek.broker.clients.request_context import RequestContext
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
-from odradek.handlers.entry import Entry, Inject
-from odradek.handlers.handler import Handler
+from odradek.handlers.entry import Binding, Entry, Inject
 from odradek.handlers.large_requests import MALFORMED, LargeRequests
 from odradek.network.connection import Connection
 from odradek.network.peer import NULL_CLIENT_ID
@@ -50,20 +49,20 @@ class Dispatcher:
 
     def __init__(
         self,
-        handlers: Mapping[int, tuple[Handler, Any, Any]],
+        served: Mapping[int, Binding],
         clock: Clock,
         inject: Inject | None = None,
         executor: Executor | None = None,
     ) -> None:
-        """`handlers` has the handler of each API key, with its functions bound to the broker.
+        """`served` has the served APIs by API key.
 
         Without an executor, large requests are decoded and encoded on this thread.
         """
         self._now_ns = clock.monotonic_ns
         self._tasks: set[asyncio.Task[None]] = set()
         self.entries = {
-            key: Entry(*bound, self._now_ns, self._tasks, executor)
-            for key, bound in handlers.items()
+            key: Entry(key, binding, self._now_ns, self._tasks, executor)
+            for key, binding in served.items()
         }
         self.large = (
             None
@@ -150,6 +149,7 @@ class Dispatcher:
         key = _header.unpack_from(frame, 0)[0]
         entry = self.entries.get(key)
         if key == API_VERSIONS_KEY and entry is not None:
+            entry.load()  # nothing of this request is decoded
             return entry
         self._refuse(connection, f"{_name(frame)} is not served")
         return None

@@ -1,5 +1,7 @@
 """One API of a dispatcher: calls the handler, encodes the responses, and counts them.
 
+The handler is imported when the first request of the API arrives.
+
 The response is sent at once, or when the future or the coroutine of the handler completes. Another
 thread encodes a large response (`RequestContext.is_large`).
 """
@@ -11,13 +13,14 @@ import logging
 import struct
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from odradek.broker.clients.quotas import Charge
 from odradek.broker.clients.request_context import RequestContext
 from odradek.env.executor import Executor, Pool, call
 from odradek.env.file_range import FileRange
 from odradek.handlers.error_answers import error_answer
+from odradek.handlers.first_use import DecodersAtFirstUse
 from odradek.handlers.handler import Handler
 from odradek.handlers.measured_steps import measured
 from odradek.handlers.pieces import in_pieces
@@ -27,11 +30,28 @@ from odradek.network.peer import Peer
 from odradek.network.responses import Part, Slot
 from odradek.telemetry.request_metrics import RequestMetrics
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
-from odradek.wire.primitives import Message
+from odradek.wire.primitives import Decoder, Message
 
 log = logging.getLogger("odradek.request")
 
 QuickFunction = Callable[[Peer, memoryview, int, int, int], bytes | None]
+
+
+class Bound(NamedTuple):
+    """A handler and its functions, bound to the broker or controller that serves."""
+
+    handler: Handler
+    handle: Callable[[RequestContext, Any], Any]
+    quick: QuickFunction | None = None
+
+
+class Binding(NamedTuple):
+    """An API that a dispatcher serves. `load` imports its handler."""
+
+    version_min: int
+    version_max: int
+    load: Callable[[], Bound]
+
 
 _response_header: Final = struct.Struct(">ii")
 _response_header_tagged: Final = struct.Struct(">iix")
@@ -42,6 +62,7 @@ class Entry:
 
     __slots__ = (
         "_executor",
+        "_load",
         "_now_ns",
         "_tasks",
         "charge",
@@ -61,30 +82,28 @@ class Entry:
 
     def __init__(
         self,
-        handler: Handler,
-        handle: Callable[[RequestContext, Any], Any],
-        quick: QuickFunction | None,
+        key: int,
+        binding: Binding,
         now_ns: Callable[[], int],
         tasks: set[asyncio.Task[None]],
         executor: Executor | None,
     ) -> None:
         """`tasks` is a set to which the running tasks of coroutine handlers are added. Without an
         executor, large responses are encoded on this thread."""
-        key = handler.request.API_KEY
-        assert key is not None
         api = BY_KEY[key]
         self.key = key
         self.name = api.name
-        self.version_min, self.version_max = handler.versions
+        self.version_min = binding.version_min
+        self.version_max = binding.version_max
+        self._load = binding.load
         self.flexible_min = api.flexible_min
         self.tagged_header_min = 32767 if key == API_VERSIONS_KEY else api.flexible_min
-        self.decoders = handler.request.DECODERS
-        self.handle = (
-            handle if handler.pieces is None else partial(in_pieces, handle, handler.pieces)
-        )
-        self.overlap = handler.overlap
-        self.quick = quick
-        self.error_response = handler.error_response
+        self.decoders: dict[int, Decoder] = DecodersAtFirstUse(self.load)
+        """By version."""
+        self.handle: Callable[[RequestContext, Any], Any] = self._load_and_handle
+        self.overlap = False
+        self.quick: QuickFunction | None = None
+        self.error_response: Callable[[Any, ApiError], Message] | None = None
         self.metrics = RequestMetrics()
         """A duration is the time from the dispatch of a request to its response."""
         self.charge: Charge | None = None
@@ -92,6 +111,22 @@ class Entry:
         self._now_ns = now_ns
         self._tasks = tasks
         self._executor = executor
+
+    def load(self) -> dict[int, Decoder]:
+        """Import the handler. Return the decoders of the requests."""
+        handler, handle, self.quick = self._load()
+        assert self.key == handler.request.API_KEY
+        self.handle = (
+            handle if handler.pieces is None else partial(in_pieces, handle, handler.pieces)
+        )
+        self.overlap = handler.overlap
+        self.error_response = handler.error_response
+        self.decoders = handler.request.DECODERS
+        return self.decoders
+
+    def _load_and_handle(self, context: RequestContext, request: Any) -> Any:
+        self.load()
+        return self.handle(context, request)
 
     def use_charge(self, charge: Charge | None) -> None:
         """Set the function that counts requests for quotas. None: they are not counted."""

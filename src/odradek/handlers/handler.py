@@ -1,8 +1,7 @@
 """`Handler`, the declaration of one served API.
 
-Each file `kNN_name.py` of this package serves one API key and defines a `HANDLER`. The ApiVersions
-response and `docs/support.md` are generated from these declarations. Therefore every advertised API
-has a handler.
+Each file `kNN_name.py` of this package serves one API key and defines a `HANDLER`. The table
+`odradek.handlers.registry` has the versions that are served, and where.
 
 A `handle` function gets `(broker, context, request)`. It validates the request, calls a lower
 package, and translates the result into the response. It returns the response or a future of the
@@ -31,15 +30,11 @@ changed nothing. `peer` has the principal, the listener and the request's client
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """One served API.
+    """What serves one API.
 
-    - `versions`: the lowest and the highest served version.
-    - `unstable_version`: the highest served version with `unstable.api.versions.enable`, or None if
-      this setting adds no version.
     - `handle` serves the API on broker listeners. It is None if brokers only forward the requests,
       or if only controllers serve the API.
     - `controller` serves the API on controller listeners. It gets `(controller, context, request)`.
-    - `forwarded`: whether brokers forward the requests to the active controller.
     - `error_response`: (request, error) -> response, for APIs that `error_answers` cannot serve.
     - `quick` serves the most frequent requests without the creation of an object per field (see
       `QuickFunction`).
@@ -48,12 +43,9 @@ class Handler:
     """
 
     request: type[Message]
-    versions: tuple[int, int]
     handle: HandleFunction | None = None
     controller: HandleFunction | None = None
-    forwarded: bool = False
     overlap: bool = False
-    unstable_version: int | None = None
     quick: QuickFunction | None = None
     error_response: Callable[[Any, ApiError], Message] | None = None
     pieces: Pieces | None = None

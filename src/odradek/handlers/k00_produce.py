@@ -369,7 +369,6 @@ def _error_response(request: ProduceRequest, error: ApiError) -> ProduceResponse
 
 HANDLER = Handler(
     request=ProduceRequest,
-    versions=(3, 13),
     handle=handle,
     quick=quick,
     overlap=True,

@@ -515,7 +515,6 @@ def _error_response(request: FetchRequest, error: ApiError) -> FetchResponse:
 
 HANDLER = Handler(
     request=FetchRequest,
-    versions=(4, 18),
     handle=handle,
     controller=handle_on_controller,
     error_response=_error_response,

@@ -229,4 +229,4 @@ def _look_up(
     )
 
 
-HANDLER = Handler(request=ListOffsetsRequest, versions=(1, 11), handle=handle)
+HANDLER = Handler(request=ListOffsetsRequest, handle=handle)

@@ -265,6 +265,4 @@ def _error_response(request: MetadataRequest, error: ApiError) -> MetadataRespon
     return MetadataResponse(topics=topics, error_code=error.code)
 
 
-HANDLER = Handler(
-    request=MetadataRequest, versions=(0, 13), handle=handle, error_response=_error_response
-)
+HANDLER = Handler(request=MetadataRequest, handle=handle, error_response=_error_response)

@@ -194,4 +194,4 @@ async def _commit_others(
     return OffsetCommitResponse(topics=refused)
 
 
-HANDLER = Handler(request=OffsetCommitRequest, versions=(2, 10), handle=handle, quick=quick)
+HANDLER = Handler(request=OffsetCommitRequest, handle=handle, quick=quick)

@@ -208,4 +208,4 @@ def _response(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFet
     )
 
 
-HANDLER = Handler(request=OffsetFetchRequest, versions=(1, 10), handle=handle)
+HANDLER = Handler(request=OffsetFetchRequest, handle=handle)

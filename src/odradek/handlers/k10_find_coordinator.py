@@ -130,7 +130,6 @@ def _error_response(request: FindCoordinatorRequest, error: ApiError) -> FindCoo
 
 HANDLER = Handler(
     request=FindCoordinatorRequest,
-    versions=(0, 6),
     handle=handle,
     error_response=_error_response,
     pieces=Pieces("coordinator_keys", "coordinators", 250),

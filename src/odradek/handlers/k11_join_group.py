@@ -43,4 +43,4 @@ async def handle(
     return response
 
 
-HANDLER = Handler(request=JoinGroupRequest, versions=(0, 9), handle=handle)
+HANDLER = Handler(request=JoinGroupRequest, handle=handle)

@@ -29,6 +29,4 @@ def _error_response(request: HeartbeatRequest, error: ApiError) -> HeartbeatResp
     return HeartbeatResponse(error_code=error.code)
 
 
-HANDLER = Handler(
-    request=HeartbeatRequest, versions=(0, 4), handle=handle, error_response=_error_response
-)
+HANDLER = Handler(request=HeartbeatRequest, handle=handle, error_response=_error_response)

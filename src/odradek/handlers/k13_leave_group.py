@@ -56,4 +56,4 @@ def _failed(request: LeaveGroupRequest, error: ErrorCode) -> LeaveGroupResponse:
     )
 
 
-HANDLER = Handler(request=LeaveGroupRequest, versions=(0, 5), handle=handle)
+HANDLER = Handler(request=LeaveGroupRequest, handle=handle)

@@ -29,4 +29,4 @@ def handle(broker: Broker, context: RequestContext, request: SyncGroupRequest) -
     return broker.groups.sync(request)
 
 
-HANDLER = Handler(request=SyncGroupRequest, versions=(0, 5), handle=handle)
+HANDLER = Handler(request=SyncGroupRequest, handle=handle)

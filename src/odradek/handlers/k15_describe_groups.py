@@ -35,7 +35,6 @@ async def handle(
 
 HANDLER = Handler(
     request=DescribeGroupsRequest,
-    versions=(0, 6),
     handle=handle,
     pieces=Pieces("groups", "groups", 100),
 )

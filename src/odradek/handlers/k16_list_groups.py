@@ -29,4 +29,4 @@ async def handle(
     return ListGroupsResponse(groups=groups)
 
 
-HANDLER = Handler(request=ListGroupsRequest, versions=(0, 5), handle=handle)
+HANDLER = Handler(request=ListGroupsRequest, handle=handle)

@@ -24,4 +24,4 @@ def handle(node: object, context: RequestContext, request: object) -> SaslHandsh
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
-HANDLER = Handler(request=SaslHandshakeRequest, versions=(0, 1), handle=handle, controller=handle)
+HANDLER = Handler(request=SaslHandshakeRequest, handle=handle, controller=handle)

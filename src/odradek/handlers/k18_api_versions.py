@@ -22,7 +22,9 @@ from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
 from odradek.core.metadata.versions import KRAFT_VERSION
 from odradek.handlers.handler import Handler
+from odradek.handlers.registry import SERVED
 from odradek.model.errors import ErrorCode
+from odradek.wire.api import API_VERSIONS_KEY
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
 from odradek.wire.generated.api_versions_response import (
     ApiVersion,
@@ -62,9 +64,8 @@ def _respond(
     served: Sequence[tuple[int, int, int]],
 ) -> ApiVersionsResponse:
     if request is None:
-        only = ApiVersion(
-            api_key=18, min_version=HANDLER.versions[0], max_version=HANDLER.versions[1]
-        )
+        own = SERVED[API_VERSIONS_KEY]
+        only = ApiVersion(api_key=own.key, min_version=own.version_min, max_version=own.version_max)
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[only])
     if context.api_version >= NAMED_SOFTWARE_VERSION:
         name, version = request.client_software_name, request.client_software_version
@@ -92,6 +93,4 @@ def _respond(
     return answer
 
 
-HANDLER = Handler(
-    request=ApiVersionsRequest, versions=(0, 4), handle=handle, controller=handle_on_controller
-)
+HANDLER = Handler(request=ApiVersionsRequest, handle=handle, controller=handle_on_controller)

@@ -16,4 +16,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.create_topics_request import CreateTopicsRequest
 
-HANDLER = Handler(request=CreateTopicsRequest, versions=(2, 7), controller=decide, forwarded=True)
+HANDLER = Handler(request=CreateTopicsRequest, controller=decide)

@@ -31,8 +31,6 @@ def _error_response(request: DeleteTopicsRequest, error: ApiError) -> DeleteTopi
 
 HANDLER = Handler(
     request=DeleteTopicsRequest,
-    versions=(1, 6),
     controller=decide,
-    forwarded=True,
     error_response=_error_response,
 )

@@ -104,4 +104,4 @@ def _delete(partition: Partition, offset: int) -> int:
     return partition.delete_records_before(offset)
 
 
-HANDLER = Handler(request=DeleteRecordsRequest, versions=(0, 2), handle=handle)
+HANDLER = Handler(request=DeleteRecordsRequest, handle=handle)

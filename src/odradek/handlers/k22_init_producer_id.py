@@ -90,8 +90,6 @@ def _error_response(request: InitProducerIdRequest, error: ApiError) -> InitProd
 
 HANDLER = Handler(
     request=InitProducerIdRequest,
-    versions=(0, 5),
-    unstable_version=6,
     handle=handle,
     error_response=_error_response,
 )

@@ -54,7 +54,6 @@ def _refused(
 
 HANDLER = Handler(
     request=OffsetForLeaderEpochRequest,
-    versions=(2, 4),
     handle=handle,
     pieces=Pieces("topics", "topics", 250),
 )

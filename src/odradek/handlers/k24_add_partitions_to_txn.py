@@ -176,7 +176,6 @@ def _error_response(
 
 HANDLER = Handler(
     request=AddPartitionsToTxnRequest,
-    versions=(0, 5),
     handle=handle,
     error_response=_error_response,
 )

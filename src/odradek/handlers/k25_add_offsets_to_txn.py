@@ -45,4 +45,4 @@ def _refused(api_version: int, error: ApiError) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse(error_code=error_for(error, api_version, FENCED_VERSION))
 
 
-HANDLER = Handler(request=AddOffsetsToTxnRequest, versions=(0, 4), handle=handle)
+HANDLER = Handler(request=AddOffsetsToTxnRequest, handle=handle)

@@ -42,4 +42,4 @@ def _refused(api_version: int, error: ApiError) -> EndTxnResponse:
     return EndTxnResponse(error_code=error_for(error, api_version, FENCED_VERSION))
 
 
-HANDLER = Handler(request=EndTxnRequest, versions=(0, 5), handle=handle)
+HANDLER = Handler(request=EndTxnRequest, handle=handle)

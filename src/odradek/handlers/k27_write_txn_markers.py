@@ -109,7 +109,6 @@ def _error_response(request: WriteTxnMarkersRequest, error: ApiError) -> WriteTx
 
 HANDLER = Handler(
     request=WriteTxnMarkersRequest,
-    versions=(1, 2),
     handle=handle,
     error_response=_error_response,
 )

@@ -169,4 +169,4 @@ def _merge(answer: TxnOffsetCommitResponse, more: TxnOffsetCommitResponse) -> No
             known.partitions.extend(topic.partitions)
 
 
-HANDLER = Handler(request=TxnOffsetCommitRequest, versions=(0, 5), handle=handle)
+HANDLER = Handler(request=TxnOffsetCommitRequest, handle=handle)

@@ -64,4 +64,4 @@ def handle(
     return DescribeAclsResponse(resources=list(resources.values()))
 
 
-HANDLER = Handler(request=DescribeAclsRequest, versions=(1, 3), handle=handle, controller=handle)
+HANDLER = Handler(request=DescribeAclsRequest, handle=handle, controller=handle)

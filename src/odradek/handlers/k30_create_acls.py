@@ -28,8 +28,6 @@ def _error_response(request: CreateAclsRequest, error: ApiError) -> CreateAclsRe
 
 HANDLER = Handler(
     request=CreateAclsRequest,
-    versions=(1, 3),
     controller=decide,
-    forwarded=True,
     error_response=_error_response,
 )

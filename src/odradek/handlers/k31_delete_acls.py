@@ -28,8 +28,6 @@ def _error_response(request: DeleteAclsRequest, error: ApiError) -> DeleteAclsRe
 
 HANDLER = Handler(
     request=DeleteAclsRequest,
-    versions=(1, 3),
     controller=decide,
-    forwarded=True,
     error_response=_error_response,
 )

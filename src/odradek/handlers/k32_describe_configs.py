@@ -189,7 +189,6 @@ def _setting(each: Described, request: DescribeConfigsRequest) -> DescribeConfig
 
 HANDLER = Handler(
     request=DescribeConfigsRequest,
-    versions=(1, 4),
     handle=handle,
     controller=handle,
     pieces=Pieces("resources", "results", 10),

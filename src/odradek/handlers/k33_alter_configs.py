@@ -70,6 +70,4 @@ async def handle(
     )
 
 
-HANDLER = Handler(
-    request=AlterConfigsRequest, versions=(0, 2), handle=handle, controller=decide, forwarded=True
-)
+HANDLER = Handler(request=AlterConfigsRequest, handle=handle, controller=decide)

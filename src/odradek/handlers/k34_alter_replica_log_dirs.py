@@ -98,7 +98,6 @@ def error_response(
 
 HANDLER = Handler(
     request=AlterReplicaLogDirsRequest,
-    versions=(1, 2),
     handle=handle,
     error_response=error_response,
 )

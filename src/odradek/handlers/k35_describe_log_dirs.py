@@ -86,4 +86,4 @@ def _lag(future: PartitionLog, current: PartitionLog) -> int:
     return max(0, current.log_end_offset - future.log_end_offset)
 
 
-HANDLER = Handler(request=DescribeLogDirsRequest, versions=(1, 5), handle=handle)
+HANDLER = Handler(request=DescribeLogDirsRequest, handle=handle)

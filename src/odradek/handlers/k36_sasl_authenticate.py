@@ -27,6 +27,4 @@ def handle(node: object, context: RequestContext, request: object) -> SaslAuthen
     )
 
 
-HANDLER = Handler(
-    request=SaslAuthenticateRequest, versions=(0, 2), handle=handle, controller=handle
-)
+HANDLER = Handler(request=SaslAuthenticateRequest, handle=handle, controller=handle)

@@ -12,6 +12,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.create_partitions_request import CreatePartitionsRequest
 
-HANDLER = Handler(
-    request=CreatePartitionsRequest, versions=(0, 3), controller=decide, forwarded=True
-)
+HANDLER = Handler(request=CreatePartitionsRequest, controller=decide)

@@ -118,9 +118,7 @@ def _failed(
 
 HANDLER = Handler(
     request=CreateDelegationTokenRequest,
-    versions=(1, 3),
     handle=handle,
     controller=handle_on_controller,
-    forwarded=True,
     error_response=_error_response,
 )

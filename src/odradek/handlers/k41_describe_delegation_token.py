@@ -91,6 +91,4 @@ def _described(token: DelegationToken, token_id: str, hmac: bytes) -> DescribedD
     )
 
 
-HANDLER = Handler(
-    request=DescribeDelegationTokenRequest, versions=(1, 3), handle=handle, controller=handle
-)
+HANDLER = Handler(request=DescribeDelegationTokenRequest, handle=handle, controller=handle)

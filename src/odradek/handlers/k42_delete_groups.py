@@ -32,4 +32,4 @@ async def handle(
     return DeleteGroupsResponse(results=[*results, *failed])
 
 
-HANDLER = Handler(request=DeleteGroupsRequest, versions=(0, 3), handle=handle)
+HANDLER = Handler(request=DeleteGroupsRequest, handle=handle)

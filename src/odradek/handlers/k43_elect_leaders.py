@@ -41,8 +41,6 @@ def _error_response(request: ElectLeadersRequest, error: ApiError) -> ElectLeade
 
 HANDLER = Handler(
     request=ElectLeadersRequest,
-    versions=(0, 2),
     controller=decide,
-    forwarded=True,
     error_response=_error_response,
 )

@@ -164,8 +164,6 @@ def _response(resource: AlterConfigsResource, error: ApiError) -> AlterConfigsRe
 
 HANDLER = Handler(
     request=IncrementalAlterConfigsRequest,
-    versions=(0, 1),
     handle=handle,
     controller=handle_on_controller,
-    forwarded=True,
 )

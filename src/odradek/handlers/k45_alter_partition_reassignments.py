@@ -47,8 +47,6 @@ def _error_response(
 
 HANDLER = Handler(
     request=AlterPartitionReassignmentsRequest,
-    versions=(0, 1),
     controller=decide,
-    forwarded=True,
     error_response=_error_response,
 )

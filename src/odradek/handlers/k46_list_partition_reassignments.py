@@ -41,8 +41,6 @@ def _error_response(
 
 HANDLER = Handler(
     request=ListPartitionReassignmentsRequest,
-    versions=(0, 0),
     controller=decide,
-    forwarded=True,
     error_response=_error_response,
 )

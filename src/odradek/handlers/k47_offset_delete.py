@@ -82,4 +82,4 @@ def _failed(
     )
 
 
-HANDLER = Handler(request=OffsetDeleteRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=OffsetDeleteRequest, handle=handle)

@@ -128,7 +128,6 @@ def _error_response(
 
 HANDLER = Handler(
     request=DescribeClientQuotasRequest,
-    versions=(0, 1),
     handle=handle,
     error_response=_error_response,
 )

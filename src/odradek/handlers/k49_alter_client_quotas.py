@@ -43,8 +43,6 @@ def _error_response(
 
 HANDLER = Handler(
     request=AlterClientQuotasRequest,
-    versions=(0, 1),
     controller=decide,
-    forwarded=True,
     error_response=_error_response,
 )

@@ -84,7 +84,6 @@ def _error_response(
 
 HANDLER = Handler(
     request=DescribeUserScramCredentialsRequest,
-    versions=(0, 0),
     handle=handle,
     controller=handle,
     error_response=_error_response,

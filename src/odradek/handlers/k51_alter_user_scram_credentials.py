@@ -38,8 +38,6 @@ def _error_response(
 
 HANDLER = Handler(
     request=AlterUserScramCredentialsRequest,
-    versions=(0, 0),
     controller=decide,
-    forwarded=True,
     error_response=_error_response,
 )

@@ -25,4 +25,4 @@ def handle(
     return controller.quorum.answer(request)
 
 
-HANDLER = Handler(request=VoteRequest, versions=(0, 2), controller=handle)
+HANDLER = Handler(request=VoteRequest, controller=handle)

@@ -24,4 +24,4 @@ def handle(
     return controller.quorum.answer(request)
 
 
-HANDLER = Handler(request=BeginQuorumEpochRequest, versions=(0, 1), controller=handle)
+HANDLER = Handler(request=BeginQuorumEpochRequest, controller=handle)

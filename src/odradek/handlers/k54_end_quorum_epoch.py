@@ -24,4 +24,4 @@ def handle(
     return controller.quorum.answer(request)
 
 
-HANDLER = Handler(request=EndQuorumEpochRequest, versions=(0, 1), controller=handle)
+HANDLER = Handler(request=EndQuorumEpochRequest, controller=handle)

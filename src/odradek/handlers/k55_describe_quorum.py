@@ -11,4 +11,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.describe_quorum_request import DescribeQuorumRequest
 
-HANDLER = Handler(request=DescribeQuorumRequest, versions=(0, 2), controller=decide, forwarded=True)
+HANDLER = Handler(request=DescribeQuorumRequest, controller=decide)

@@ -12,4 +12,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.alter_partition_request import AlterPartitionRequest
 
-HANDLER = Handler(request=AlterPartitionRequest, versions=(2, 3), controller=decide)
+HANDLER = Handler(request=AlterPartitionRequest, controller=decide)

@@ -12,4 +12,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.update_features_request import UpdateFeaturesRequest
 
-HANDLER = Handler(request=UpdateFeaturesRequest, versions=(0, 2), controller=decide, forwarded=True)
+HANDLER = Handler(request=UpdateFeaturesRequest, controller=decide)

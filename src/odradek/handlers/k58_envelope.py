@@ -16,32 +16,11 @@ import struct
 
 from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.controller import Controller
-from odradek.handlers import (
-    k19_create_topics,
-    k20_delete_topics,
-    k30_create_acls,
-    k31_delete_acls,
-    k33_alter_configs,
-    k37_create_partitions,
-    k38_create_delegation_token,
-    k39_renew_delegation_token,
-    k40_expire_delegation_token,
-    k43_elect_leaders,
-    k44_incremental_alter_configs,
-    k45_alter_partition_reassignments,
-    k46_list_partition_reassignments,
-    k49_alter_client_quotas,
-    k51_alter_user_scram_credentials,
-    k55_describe_quorum,
-    k57_update_features,
-    k64_unregister_broker,
-    k80_add_raft_voter,
-    k81_remove_raft_voter,
-)
 from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.delegation_tokens import require_secure
 from odradek.handlers.error_answers import error_answer
 from odradek.handlers.handler import Handler
+from odradek.handlers.registry import FORWARDED, SERVED
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
 from odradek.wire.api import BY_KEY
@@ -52,32 +31,6 @@ from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.generated.response_header import ResponseHeader
 from odradek.wire.primitives import MalformedMessage, Message
 
-FORWARDED = {
-    module.HANDLER.request.API_KEY: module.HANDLER
-    for module in (
-        k19_create_topics,
-        k20_delete_topics,
-        k30_create_acls,
-        k31_delete_acls,
-        k33_alter_configs,
-        k37_create_partitions,
-        k38_create_delegation_token,
-        k39_renew_delegation_token,
-        k40_expire_delegation_token,
-        k43_elect_leaders,
-        k44_incremental_alter_configs,
-        k45_alter_partition_reassignments,
-        k46_list_partition_reassignments,
-        k49_alter_client_quotas,
-        k51_alter_user_scram_credentials,
-        k55_describe_quorum,
-        k57_update_features,
-        k64_unregister_broker,
-        k80_add_raft_voter,
-        k81_remove_raft_voter,
-    )
-}
-"""The handlers of the requests that brokers forward, by API key."""
 TOKENS = frozenset((38, 39, 40))
 """The API keys that a client may not use that is authenticated by a delegation token."""
 
@@ -156,17 +109,17 @@ def _request(data: bytes) -> tuple[Handler, RequestHeader, Message]:
     try:
         key, version = _key_and_version(data)
         api = BY_KEY.get(key)
-        handler = FORWARDED.get(key)
-        if api is None or handler is None:
+        served = SERVED.get(key)
+        if api is None or served is None or FORWARDED not in served.places:
             name = "an unknown API" if api is None else api.name
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} ({key}) cannot be forwarded")
-        low, high = handler.versions
-        if not low <= version <= high:
+        if not served.version_min <= version <= served.version_max:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name} version {version}")
         header, end = RequestHeader.decode_prefix(data, api.request_header_version(version))
+        handler = served.handler()
         return handler, header, handler.request.decode(data, version, end)
     except (MalformedMessage, struct.error) as error:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
 
 
-HANDLER = Handler(request=EnvelopeRequest, versions=(0, 0), controller=handle)
+HANDLER = Handler(request=EnvelopeRequest, controller=handle)

@@ -25,4 +25,4 @@ def handle(
     return controller.quorum.answer(request)
 
 
-HANDLER = Handler(request=FetchSnapshotRequest, versions=(0, 1), controller=handle)
+HANDLER = Handler(request=FetchSnapshotRequest, controller=handle)

@@ -98,7 +98,6 @@ def _check_endpoint_type(endpoint_type: int, served: int, version: int) -> None:
 
 HANDLER = Handler(
     request=DescribeClusterRequest,
-    versions=(0, 2),
     handle=handle,
     controller=handle_on_controller,
 )

@@ -65,7 +65,6 @@ def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
 
 HANDLER = Handler(
     request=DescribeProducersRequest,
-    versions=(0, 0),
     handle=handle,
     pieces=Pieces("topics", "topics", 100),
 )

@@ -12,4 +12,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.broker_registration_request import BrokerRegistrationRequest
 
-HANDLER = Handler(request=BrokerRegistrationRequest, versions=(0, 4), controller=decide)
+HANDLER = Handler(request=BrokerRegistrationRequest, controller=decide)

@@ -12,4 +12,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.broker_heartbeat_request import BrokerHeartbeatRequest
 
-HANDLER = Handler(request=BrokerHeartbeatRequest, versions=(0, 2), controller=decide)
+HANDLER = Handler(request=BrokerHeartbeatRequest, controller=decide)

@@ -9,6 +9,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.unregister_broker_request import UnregisterBrokerRequest
 
-HANDLER = Handler(
-    request=UnregisterBrokerRequest, versions=(0, 0), controller=decide, forwarded=True
-)
+HANDLER = Handler(request=UnregisterBrokerRequest, controller=decide)

@@ -46,7 +46,6 @@ async def _describe(
 
 HANDLER = Handler(
     request=DescribeTransactionsRequest,
-    versions=(0, 0),
     handle=handle,
     pieces=Pieces("transactional_ids", "transaction_states", 100),
 )

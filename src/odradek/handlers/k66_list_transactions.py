@@ -63,4 +63,4 @@ def _matching(pattern: str, found: Sequence[TransactionState]) -> list[Transacti
         ) from None
 
 
-HANDLER = Handler(request=ListTransactionsRequest, versions=(0, 2), handle=handle)
+HANDLER = Handler(request=ListTransactionsRequest, handle=handle)

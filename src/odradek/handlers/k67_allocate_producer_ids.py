@@ -10,4 +10,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.allocate_producer_ids_request import AllocateProducerIdsRequest
 
-HANDLER = Handler(request=AllocateProducerIdsRequest, versions=(0, 0), controller=decide)
+HANDLER = Handler(request=AllocateProducerIdsRequest, controller=decide)

@@ -45,4 +45,4 @@ def handle(
     return broker.groups.consumer_heartbeat(context, request)
 
 
-HANDLER = Handler(request=ConsumerGroupHeartbeatRequest, versions=(0, 1), handle=handle)
+HANDLER = Handler(request=ConsumerGroupHeartbeatRequest, handle=handle)

@@ -51,7 +51,6 @@ def _topics(group: DescribedGroup) -> Iterator[str]:
 
 HANDLER = Handler(
     request=ConsumerGroupDescribeRequest,
-    versions=(0, 1),
     handle=handle,
     pieces=Pieces("group_ids", "groups", 100),
 )

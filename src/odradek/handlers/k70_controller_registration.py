@@ -10,4 +10,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.controller_registration_request import ControllerRegistrationRequest
 
-HANDLER = Handler(request=ControllerRegistrationRequest, versions=(0, 0), controller=decide)
+HANDLER = Handler(request=ControllerRegistrationRequest, controller=decide)

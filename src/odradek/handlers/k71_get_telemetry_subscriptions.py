@@ -41,4 +41,4 @@ def handle(
     )
 
 
-HANDLER = Handler(request=GetTelemetrySubscriptionsRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=GetTelemetrySubscriptionsRequest, handle=handle)

@@ -24,4 +24,4 @@ def handle(
     return PushTelemetryResponse()
 
 
-HANDLER = Handler(request=PushTelemetryRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=PushTelemetryRequest, handle=handle)

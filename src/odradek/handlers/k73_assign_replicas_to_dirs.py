@@ -11,4 +11,4 @@ from odradek.handlers.decisions import decide
 from odradek.handlers.handler import Handler
 from odradek.wire.generated.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 
-HANDLER = Handler(request=AssignReplicasToDirsRequest, versions=(0, 0), controller=decide)
+HANDLER = Handler(request=AssignReplicasToDirsRequest, controller=decide)

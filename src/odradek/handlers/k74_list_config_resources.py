@@ -72,4 +72,4 @@ def _names(broker: Broker, context: RequestContext, kind: ResourceType) -> Itera
             return [each.name for each in image.configs.by_resource if each.type == kind]
 
 
-HANDLER = Handler(request=ListConfigResourcesRequest, versions=(0, 1), handle=handle)
+HANDLER = Handler(request=ListConfigResourcesRequest, handle=handle)

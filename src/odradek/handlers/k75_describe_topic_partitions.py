@@ -136,4 +136,4 @@ def _partition(
     )
 
 
-HANDLER = Handler(request=DescribeTopicPartitionsRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=DescribeTopicPartitionsRequest, handle=handle)

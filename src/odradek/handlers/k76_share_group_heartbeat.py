@@ -32,4 +32,4 @@ def handle(
     return broker.share_groups.heartbeat(context, request)
 
 
-HANDLER = Handler(request=ShareGroupHeartbeatRequest, versions=(1, 1), handle=handle)
+HANDLER = Handler(request=ShareGroupHeartbeatRequest, handle=handle)

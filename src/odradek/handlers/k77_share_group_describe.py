@@ -49,7 +49,6 @@ def _topics(group: DescribedGroup) -> Iterator[str]:
 
 HANDLER = Handler(
     request=ShareGroupDescribeRequest,
-    versions=(1, 1),
     handle=handle,
     pieces=Pieces("group_ids", "groups", 100),
 )

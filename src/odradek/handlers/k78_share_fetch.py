@@ -333,4 +333,4 @@ def _respond(broker: Broker, context: RequestContext, results: Results) -> Share
     return response
 
 
-HANDLER = Handler(request=ShareFetchRequest, versions=(1, 2), handle=handle)
+HANDLER = Handler(request=ShareFetchRequest, handle=handle)

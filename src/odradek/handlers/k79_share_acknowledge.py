@@ -102,4 +102,4 @@ def _respond(
     return response
 
 
-HANDLER = Handler(request=ShareAcknowledgeRequest, versions=(1, 2), handle=handle)
+HANDLER = Handler(request=ShareAcknowledgeRequest, handle=handle)

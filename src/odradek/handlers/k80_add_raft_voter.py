@@ -27,4 +27,4 @@ def handle(
     return controller.quorum.answer(request)
 
 
-HANDLER = Handler(request=AddRaftVoterRequest, versions=(0, 1), controller=handle, forwarded=True)
+HANDLER = Handler(request=AddRaftVoterRequest, controller=handle)

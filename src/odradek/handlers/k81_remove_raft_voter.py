@@ -26,6 +26,4 @@ def handle(
     return controller.quorum.answer(request)
 
 
-HANDLER = Handler(
-    request=RemoveRaftVoterRequest, versions=(0, 0), controller=handle, forwarded=True
-)
+HANDLER = Handler(request=RemoveRaftVoterRequest, controller=handle)

@@ -27,4 +27,4 @@ def handle(
     return controller.quorum.answer(request)
 
 
-HANDLER = Handler(request=UpdateRaftVoterRequest, versions=(0, 0), controller=handle)
+HANDLER = Handler(request=UpdateRaftVoterRequest, controller=handle)

@@ -31,4 +31,4 @@ def handle(
     return broker.shares.answer(INITIALIZE, request)
 
 
-HANDLER = Handler(request=InitializeShareGroupStateRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=InitializeShareGroupStateRequest, handle=handle)

@@ -27,4 +27,4 @@ def handle(
     return broker.shares.answer(READ, request)
 
 
-HANDLER = Handler(request=ReadShareGroupStateRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=ReadShareGroupStateRequest, handle=handle)

@@ -27,4 +27,4 @@ def handle(
     return broker.shares.answer(WRITE, request)
 
 
-HANDLER = Handler(request=WriteShareGroupStateRequest, versions=(0, 1), handle=handle)
+HANDLER = Handler(request=WriteShareGroupStateRequest, handle=handle)

@@ -26,4 +26,4 @@ def handle(
     return broker.shares.answer(DELETE, request)
 
 
-HANDLER = Handler(request=DeleteShareGroupStateRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=DeleteShareGroupStateRequest, handle=handle)

@@ -31,4 +31,4 @@ def handle(
     return broker.shares.answer(READ_SUMMARY, request)
 
 
-HANDLER = Handler(request=ReadShareGroupStateSummaryRequest, versions=(0, 1), handle=handle)
+HANDLER = Handler(request=ReadShareGroupStateSummaryRequest, handle=handle)

@@ -125,4 +125,4 @@ def _explain(response: StreamsGroupHeartbeatResponse, why: str) -> None:
     response.status = [*statuses, Status(status_code=MISSING_INTERNAL_TOPICS, status_detail=why)]
 
 
-HANDLER = Handler(request=StreamsGroupHeartbeatRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=StreamsGroupHeartbeatRequest, handle=handle)

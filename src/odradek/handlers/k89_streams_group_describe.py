@@ -49,4 +49,4 @@ def _topics(group: DescribedGroup) -> Iterator[str]:
             yield topic.name
 
 
-HANDLER = Handler(request=StreamsGroupDescribeRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=StreamsGroupDescribeRequest, handle=handle)

@@ -87,7 +87,6 @@ def _refused(
 
 HANDLER = Handler(
     request=DescribeShareGroupOffsetsRequest,
-    versions=(0, 1),
     handle=handle,
     pieces=Pieces("groups", "groups", 100),
 )

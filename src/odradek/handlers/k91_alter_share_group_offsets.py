@@ -60,4 +60,4 @@ def _refused(
     return result
 
 
-HANDLER = Handler(request=AlterShareGroupOffsetsRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=AlterShareGroupOffsetsRequest, handle=handle)

@@ -46,4 +46,4 @@ async def handle(
     return response
 
 
-HANDLER = Handler(request=DeleteShareGroupOffsetsRequest, versions=(0, 0), handle=handle)
+HANDLER = Handler(request=DeleteShareGroupOffsetsRequest, handle=handle)

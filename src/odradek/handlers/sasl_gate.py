@@ -40,6 +40,7 @@ from odradek.env.network import Transport
 from odradek.handlers import k18_api_versions
 from odradek.handlers.entry import Entry
 from odradek.handlers.gate_context import GateContext
+from odradek.handlers.registry import SERVED
 from odradek.handlers.tls_gate import count_refused_handshake
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.authentications import Outcome
@@ -375,8 +376,8 @@ def _log_failure(connection: Connection, problem: str) -> None:
 
 def _is_versions_answered(connection: Connection, version: int) -> bool:
     """Return whether the response to ApiVersions had no error. Then the request is not repeated."""
-    low, high = k18_api_versions.HANDLER.versions
-    if not low <= version <= high:
+    served = SERVED[API_VERSIONS_KEY]
+    if not served.version_min <= version <= served.version_max:
         return False
     is_named = connection.peer.software_name != ""
     return is_named or version < k18_api_versions.NAMED_SOFTWARE_VERSION

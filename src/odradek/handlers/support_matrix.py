@@ -1,8 +1,8 @@
-"""Writes docs/support.md from the handlers: `python -m odradek.handlers.support_matrix [FILE]`.
+"""Writes docs/support.md: `python -m odradek.handlers.support_matrix [FILE]`.
 
-The handlers show which APIs and versions this project serves. The message declarations show what
-Apache Kafka 4.3 serves, except for `NEWER_VERSIONS` and `NEWER_KEYS`, which come from later
-releases.
+The registry shows which APIs and versions this project serves, and the modules of the handlers have
+the notes. The message declarations show what Apache Kafka 4.3 serves, except for `NEWER_VERSIONS`
+and `NEWER_KEYS`, which come from later releases.
 """
 
 from __future__ import annotations
@@ -11,11 +11,8 @@ import argparse
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
-from typing import NamedTuple
 
-import odradek.handlers
-from odradek.handlers.handler import Handler
+from odradek.handlers.registry import BROKER, CONTROLLER, FORWARDED, SERVED, Served
 from odradek.wire.api import BY_KEY, Api
 
 DEFAULT_PATH = Path("docs/support.md")
@@ -39,27 +36,6 @@ has the versions that Apache Kafka {RELEASE} serves. The column "where" has the 
 |---|---|---|---|---|---|"""
 
 
-class Served(NamedTuple):
-    """A handler and the note about it in the table."""
-
-    handler: Handler
-    note: str
-
-
-def handlers() -> dict[int, Served]:
-    """Return every handler of this package, by API key."""
-    found: dict[int, Served] = {}
-    for module_info in iter_modules(odradek.handlers.__path__):
-        if module_info.name[:1] != "k" or not module_info.name[1:3].isdigit():
-            continue
-        module = import_module(f"odradek.handlers.{module_info.name}")
-        handler: Handler = module.HANDLER
-        key = handler.request.API_KEY
-        assert key == int(module_info.name[1:].partition("_")[0])
-        found[key] = Served(handler, _note(module.__doc__ or ""))
-    return found
-
-
 def _note(documentation: str) -> str:
     """Return the note in a module's first line, which is `Name (key), versions a-b: note`."""
     first_paragraph = " ".join(documentation.partition("\n\n")[0].split())
@@ -72,18 +48,17 @@ def document() -> str:
 
 
 def _lines() -> Iterator[str]:
-    served = handlers()
     yield INTRODUCTION
     for key, api in sorted(BY_KEY.items()):
-        entry = served.get(key)
-        if entry is None:
+        served = SERVED.get(key)
+        if served is None:
             cells = (str(key), api.name, "", _released(api), "", "")
         else:
-            low, high = entry.handler.versions
-            where = _where(entry.handler)
-            cells = (str(key), api.name, _range(low, high), _released(api), where, entry.note)
+            versions = _range(served.version_min, served.version_max)
+            note = _note(import_module(served.module).__doc__ or "")
+            cells = (str(key), api.name, versions, _released(api), _where(served), note)
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-    yield f"\n{len(served)} of {len(BY_KEY) - len(NEWER_KEYS)} APIs of Apache Kafka {RELEASE}."
+    yield f"\n{len(SERVED)} of {len(BY_KEY) - len(NEWER_KEYS)} APIs of Apache Kafka {RELEASE}."
 
 
 def _released(api: Api) -> str:
@@ -97,15 +72,9 @@ def _range(low: int, high: int) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _where(handler: Handler) -> str:
-    places = []
-    if handler.handle is not None:
-        places.append("broker")
-    if handler.forwarded:
-        places.append("forwarded")
-    if handler.controller is not None:
-        places.append("controller")
-    return ", ".join(places)
+def _where(served: Served) -> str:
+    places = {BROKER: "broker", FORWARDED: "forwarded", CONTROLLER: "controller"}
+    return ", ".join(name for place, name in places.items() if place in served.places)
 
 
 def main() -> None:
