@@ -1,13 +1,17 @@
 """Formatting of log directories, and rejected directories."""
 
+import errno
+
 import pytest
 
 from odradek.broker.raft.snapshots import read_snapshot
 from odradek.config.load import load
+from odradek.config.properties import parse_properties
 from odradek.core.metadata.record import decode_record
 from odradek.env.file_system import OsFileSystem
 from odradek.env.randomness import system_random_bytes
-from odradek.model.uuids import from_text
+from odradek.model.uuids import from_text, to_text
+from odradek.node import format as format_module
 from odradek.node.format import FormatError, Formatter
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -108,14 +112,107 @@ def properties(path, **changes):
         ({"node_id": "2"}, "belongs to node 2, but node.id is 1; set node.id=2"),
         ({"version": "0"}, "version 0"),
         ({"cluster_id": None}, "has no cluster.id"),
-        ({"directory_id": None}, "no usable directory.id"),
-        ({"directory_id": "short"}, "no usable directory.id"),
+        ({"version": None}, "version 0 has no broker.id"),
+        ({"version": "2"}, "version 2 is not known"),
+        ({"version": "one"}, "version is one, which is no number"),
+        ({"node_id": "one"}, "node.id is one, which is no number"),
+        ({"node_id": None, "broker_id": "1"}, "version 1 has no node.id"),
+        ({"directory_id": "short"}, "directory.id is short, which is no id"),
+        ({"directory_id": ""}, "directory.id is , which is no id"),
+        ({"directory_id": "AAAAAAAAAAAAAAAAAAAAAQ"}, "a reserved directory.id"),
     ],
 )
 def test_properties_that_do_not_fit(tmp_path, changes, problem):
     properties(tmp_path, **changes)
     with pytest.raises(FormatError, match=problem):
         formatter(tmp_path).ensure()
+
+
+def read_properties(path):
+    return parse_properties((path / "meta.properties").read_bytes())
+
+
+def test_directories_of_releases_before_ids_get_ids(tmp_path):
+    """Apache Kafka before 3.7 wrote no directory.id."""
+    paths = [tmp_path / name for name in ("one", "two", "three")]
+    for path in paths:
+        properties(path, directory_id=None, future="kept")
+    properties(paths[1])
+    identity = formatter(*paths).ensure()
+    assert len(set(identity.directory_ids.values())) == 3
+    assert identity.directory_ids[str(paths[1])] == from_text(CLUSTER_ID)
+    for path in (paths[0], paths[2]):
+        assert read_properties(path) == {
+            "version": "1",
+            "cluster.id": CLUSTER_ID,
+            "node.id": "1",
+            "directory.id": to_text(identity.directory_ids[str(path)]),
+            "future": "kept",
+        }
+    assert formatter(*paths).ensure() == identity
+
+
+def test_only_a_start_chooses_ids(tmp_path):
+    properties(tmp_path, directory_id=None)
+    assert formatter(tmp_path).read().directory_ids == {}
+    assert "directory.id" not in read_properties(tmp_path)
+
+
+@pytest.mark.parametrize("version", ["0", None])
+def test_a_node_that_was_migrated_from_zookeeper_keeps_its_version(tmp_path, version):
+    properties(tmp_path, version=version, node_id=None, broker_id="1", directory_id=None)
+    (tmp_path / "orders-0").mkdir()
+    with pytest.raises(FormatError, match="version 0, and there is no metadata log"):
+        formatter(tmp_path).ensure()
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").touch()
+    identity = formatter(tmp_path).ensure()
+    found = read_properties(tmp_path)
+    assert (found["version"], found["broker.id"], "node.id" in found) == ("0", "1", False)
+    assert from_text(found["directory.id"]) == identity.directory_ids[str(tmp_path)]
+    assert formatter(tmp_path).ensure() == identity
+
+
+@pytest.mark.parametrize("content", [b"version=1\n", b"version=1\nnode.id=1\n\xff", b"a=\\u1"])
+def test_a_damaged_file_makes_one_directory_unusable(tmp_path, content):
+    one, two = tmp_path / "one", tmp_path / "two"
+    properties(one)
+    two.mkdir()
+    (two / "meta.properties").write_bytes(content)
+    identity = formatter(one, two).ensure()
+    assert list(identity.directory_ids) == [str(one)]
+    assert f"cannot read {two}/meta.properties: " in identity.failed[str(two)]
+    assert (two / "meta.properties").read_bytes() == content
+    with pytest.raises(FormatError, match=r"cannot read .*two/meta\.properties"):
+        formatter(one, two, metadata_log_dir=str(two)).ensure()
+
+
+def test_a_directory_that_cannot_get_an_id_is_unusable(tmp_path, monkeypatch):
+    one, two = tmp_path / "one", tmp_path / "two"
+    properties(one, directory_id=None)
+    properties(two, directory_id=None)
+
+    def fail(file_system, path, data):
+        if path.startswith(str(two)):
+            raise OSError(errno.EROFS, "read-only")
+        real(file_system, path, data)
+
+    real = format_module.replace_file
+    monkeypatch.setattr(format_module, "replace_file", fail)
+    identity = formatter(one, two).ensure()
+    assert list(identity.directory_ids) == [str(one)]
+    assert "cannot write directory.id" in identity.failed[str(two)]
+    with pytest.raises(FormatError, match=r"cannot write directory\.id"):
+        formatter(two, one).ensure()
+
+
+def test_a_metadata_log_in_another_directory_is_refused(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    formatter(one).ensure()
+    properties(two, cluster_id=read_properties(one)["cluster.id"])
+    with pytest.raises(FormatError, match=r"set metadata.log.dir=.*/one"):
+        formatter(two, one).ensure()
+    assert formatter(two, one, metadata_log_dir=str(one)).ensure()
 
 
 def test_another_cluster_is_refused(tmp_path):

@@ -7,9 +7,13 @@ from itertools import chain
 
 import pytest
 
+from odradek.env.file_system import OsFileSystem
+from odradek.env.randomness import system_random_bytes
+from odradek.model.uuids import to_text
+from odradek.node.format import Formatter
 from odradek.node.metrics import families
 
-from .cluster import cluster
+from .cluster import CLUSTER_ID, Cluster, cluster
 
 pytestmark = pytest.mark.cluster
 
@@ -71,5 +75,46 @@ def test_the_controller_moves_leaders_away_from_a_failed_directory(tmp_path) -> 
                 for family in families(brokers[12].metric_sources())
             )
             assert ("kafka_log_logmanager_offlinelogdirectorycount", 1) in samples
+
+    asyncio.run(scenario())
+
+
+def test_directories_without_ids_get_ids_and_are_registered(tmp_path) -> None:
+    """Apache Kafka before 3.7 wrote no directory.id. A directory without identity is offline."""
+
+    async def scenario() -> None:
+        nodes = Cluster(
+            tmp_path,
+            {1: "broker,controller"},
+            log_dirs="{node}/a,{node}/b,{node}/c",
+            group_initial_rebalance_delay_ms="0",
+        )
+        Formatter(nodes.config(1), OsFileSystem(), system_random_bytes, 0).ensure(CLUSTER_ID)
+        names = ("a", "b", "c")
+        files = [tmp_path / "1" / name / "meta.properties" for name in names]
+        for file in files:
+            lines = file.read_text().splitlines(keepends=True)
+            file.write_text("".join(each for each in lines if "directory.id" not in each))
+        await nodes.start(1)
+        broker = nodes.nodes[1].broker
+        ids = [each.id for each in broker.logs.directories]
+        assert set(broker.metadata.image.cluster.brokers[1].directories) == set(ids)
+        for file, directory_id in zip(files, ids, strict=True):
+            assert f"directory.id={to_text(directory_id)}\n" in file.read_text()
+        for name in names:
+            await nodes.create(1, name, assignments=[(1,)])
+            await nodes.produce(name, [name.encode()])
+        await nodes.stop(1)
+
+        files[2].write_text("version=7\n")
+        await nodes.start(1)
+        broker = nodes.nodes[1].broker
+        assert [each.is_offline for each in broker.logs.directories] == [False, False, True]
+        assert set(broker.metadata.image.cluster.brokers[1].directories) == set(ids[:2])
+        kept = [each for each in names if not (tmp_path / "1" / "c" / f"{each}-0").exists()]
+        assert len(kept) == 2  # replicas are spread over the directories
+        for name in kept:
+            assert await nodes.consume(name, 1, f"readers of {name}") == [name.encode()]
+        await nodes.stop(1)
 
     asyncio.run(scenario())

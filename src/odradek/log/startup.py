@@ -67,13 +67,16 @@ def open_directory(file_system: FileSystem, path: str) -> LogDirectory:
 
 def _directory_id(file_system: FileSystem, path: str) -> bytes | None:
     try:
-        lines = read_file(file_system, path).decode().splitlines()
+        lines = read_file(file_system, path).decode("iso-8859-1").splitlines()
     except FileNotFoundError:
         return None
     for line in lines:
         name, _, value = line.partition("=")
         if name.strip() == "directory.id":
-            return uuids.from_text(value.strip())
+            try:
+                return uuids.from_text(value.strip())
+            except ValueError:
+                return None  # the node reports it when it checks whose directory it is
     return None
 
 

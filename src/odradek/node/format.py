@@ -13,13 +13,15 @@ a crash has left other files in the directory.
 
 A node formats empty directories when it starts, if its configuration names no other controller, or
 if the caller knows the id of the cluster. The start fails if a directory is formatted for
-another cluster or node, or if a directory contains partitions but no `meta.properties`.
+another cluster or node, or if a directory contains partitions but no `meta.properties`. A directory
+that a release before 3.7 has formatted gets an id.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from odradek.broker.raft.control import KRAFT_VERSION_STATIC, voters_messages
 from odradek.broker.raft.metadata_log import METADATA_PARTITION
@@ -30,7 +32,6 @@ from odradek.broker.raft.snapshots import (
     write_snapshot,
 )
 from odradek.config.broker_config import BrokerConfig
-from odradek.config.checks import ConfigurationError
 from odradek.config.properties import parse_properties
 from odradek.core.metadata.errors import MetadataFormatError
 from odradek.core.metadata.record import decode_record, encode_record
@@ -43,16 +44,22 @@ from odradek.core.metadata.versions import (
     SUPPORTED_FEATURES,
 )
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from odradek.env.file_system import FileSystem, ensure_directory, read_file, replace_file
+from odradek.env.file_system import (
+    DirectoryEntry,
+    FileSystem,
+    ensure_directory,
+    read_file,
+    replace_file,
+)
 from odradek.env.randomness import RandomBytes
 from odradek.log.errors import DamagedFile
 from odradek.log.names import LOG, META_PROPERTIES, parse_directory
 from odradek.model import uuids
+from odradek.node.meta_properties import VERSION, MetaProperties, decode
 from odradek.wire.generated.feature_level_record import FeatureLevelRecord
 from odradek.wire.primitives import Message
 
 BOOTSTRAP = "bootstrap.checkpoint"
-VERSION = "1"
 
 DEFAULT_LEVELS: Mapping[str, int] = default_levels()
 """Feature levels of a new cluster, as in Apache Kafka 4.3."""
@@ -77,6 +84,15 @@ class Identity:
     """The first records of the metadata log, used if the log is empty."""
     is_new: bool
     """Whether this start formatted the directories."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Why a log directory cannot be used, by its path."""
+
+
+class _Found(NamedTuple):
+    """What the directories hold; a path that is in neither mapping is not formatted."""
+
+    known: Mapping[str, MetaProperties]
+    failed: Mapping[str, str]
 
 
 class Formatter:
@@ -123,57 +139,100 @@ class Formatter:
         Raises:
             FormatError: the directories contradict each other or the configuration.
         """
-        found = {path: self._read_properties(path) for path in self._paths}
-        known = {path: each for path, each in found.items() if each is not None}
-        if not known:
-            return None
-        cluster_id = self._agreed(known, "cluster.id")
-        self._check_node_id(known)
-        ids = {path: _directory_id(path, each) for path, each in known.items()}
-        if len(set(ids.values())) < len(ids):
+        found = self._find()
+        return self._identity(found) if found.known else None
+
+    def _find(self) -> _Found:
+        """Read `meta.properties` in all directories.
+
+        As in Apache Kafka, a file that cannot be read makes its directory unusable, and the node may
+        start without it, unless it is the directory of the metadata log.
+
+        Raises:
+            FormatError: the directories contradict each other or the configuration.
+        """
+        known: dict[str, MetaProperties] = {}
+        failed: dict[str, str] = {}
+        for path in self._paths:
+            name = f"{path}/{META_PROPERTIES}"
+            try:
+                content = parse_properties(read_file(self._file_system, name))
+                known[path] = decode(content)
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError) as error:
+                failed[path] = f"cannot read {name}: {error}"
+        for path, problem in failed.items():
+            if path == self._config.metadata_log_dir or not known:
+                raise FormatError(problem)
+        self._check_agreement(known)
+        self._check_age(known)
+        return _Found(known, failed)
+
+    def _identity(self, found: _Found) -> Identity:
+        ids = {path: each.directory_id for path, each in found.known.items()}
+        return Identity(
+            next(iter(found.known.values())).cluster_id,
+            self._config.node_id,
+            {path: each for path, each in ids.items() if each is not None},
+            tuple(self._read_bootstrap()),
+            is_new=False,
+            failed=found.failed,
+        )
+
+    def _check_agreement(self, known: Mapping[str, MetaProperties]) -> None:
+        clusters = {each.cluster_id: path for path, each in known.items()}
+        if len(clusters) > 1:
+            listed = ", ".join(f"{path} has {value}" for value, path in clusters.items())
+            raise FormatError(
+                f"the log directories disagree on cluster.id: {listed}; "
+                "name only the directories of one node in log.dirs"
+            )
+        for path, each in known.items():
+            if each.node_id != self._config.node_id:
+                raise FormatError(
+                    f"{path} belongs to node {each.node_id}, but node.id is "
+                    f"{self._config.node_id}; set node.id={each.node_id}, or choose another directory"
+                )
+        for path in known:
+            place = f"{path}/{METADATA_PARTITION}"
+            if path != self._config.metadata_log_dir and self._entries(place):
+                raise FormatError(
+                    f"{place} is the metadata log, but metadata.log.dir is "
+                    f"{self._config.metadata_log_dir}; set metadata.log.dir={path}"
+                )
+        ids = [each.directory_id for each in known.values() if each.directory_id is not None]
+        if any(map(uuids.is_reserved, ids)):
+            raise FormatError(
+                "a log directory has a reserved directory.id: remove the line from its "
+                f"{META_PROPERTIES}, and the next start chooses an id"
+            )
+        if len(set(ids)) < len(ids):
             raise FormatError(
                 "two log directories have the same directory.id: one is a copy of the other; "
                 "remove the copy from log.dirs"
             )
-        bootstrap = tuple(self._read_bootstrap())
-        return Identity(cluster_id, self._config.node_id, ids, bootstrap, is_new=False)
 
-    def _read_properties(self, path: str) -> dict[str, str] | None:
-        name = f"{path}/{META_PROPERTIES}"
+    def _check_age(self, known: Mapping[str, MetaProperties]) -> None:
+        """Refuse directories of a cluster that needs ZooKeeper: its topics are only there.
+
+        Apache Kafka would start, and delete the partitions, which its own metadata does not know.
+        """
+        metadata = f"{self._config.metadata_log_dir}/{METADATA_PARTITION}"
+        for path, each in known.items():
+            if each.version > 0 or self._entries(metadata):
+                continue  # a node that was migrated keeps version 0
+            if any(parse_directory(entry.name) is not None for entry in self._entries(path)):
+                raise FormatError(
+                    f"{path}/{META_PROPERTIES} has version 0, and there is no metadata log: it was "
+                    "written before KRaft; migrate the cluster with Apache Kafka 3.9 first"
+                )
+
+    def _entries(self, path: str) -> Sequence[DirectoryEntry]:
         try:
-            content = parse_properties(read_file(self._file_system, name))
-        except FileNotFoundError:
-            return None
-        except (OSError, ConfigurationError) as error:
-            raise FormatError(f"cannot read {name}: {error}") from error
-        version = content.get("version")
-        if version != VERSION:
-            raise FormatError(
-                f"{name} has version {version}, not {VERSION}: it was written before KRaft; "
-                "migrate the cluster with Apache Kafka 3.9 first"
-            )
-        for key in ("cluster.id", "node.id"):
-            if key not in content:
-                raise FormatError(f"{name} has no {key}; restore it from a backup")
-        return content
-
-    def _agreed(self, known: Mapping[str, Mapping[str, str]], key: str) -> str:
-        values = {each[key]: path for path, each in known.items()}
-        if len(values) > 1:
-            listed = ", ".join(f"{path} has {value}" for value, path in values.items())
-            raise FormatError(
-                f"the log directories disagree on {key}: {listed}; "
-                "name only the directories of one node in log.dirs"
-            )
-        return next(iter(values))
-
-    def _check_node_id(self, known: Mapping[str, Mapping[str, str]]) -> None:
-        written = self._agreed(known, "node.id")
-        if written != str(self._config.node_id):
-            raise FormatError(
-                f"{next(iter(known))} belongs to node {written}, but node.id is "
-                f"{self._config.node_id}; set node.id={written}, or choose another directory"
-            )
+            return self._file_system.scan(path)
+        except OSError:
+            return ()
 
     def _read_bootstrap(self) -> list[Message]:
         path = f"{self._config.metadata_log_dir}/{BOOTSTRAP}"
@@ -193,28 +252,47 @@ class Formatter:
         Raises:
             FormatError: the directories cannot be used, or do not belong to `cluster_id`.
         """
-        identity = self.read()
-        is_first = self._config.is_first_voter
-        if identity is None:
+        found, is_first = self._find(), self._config.is_first_voter
+        if not found.known:
             if cluster_id is None and not is_first:
                 raise FormatError(
                     f"{self._paths[0]} is not formatted, and this node joins a cluster: run "
                     "`odradek format` with --cluster-id and the id of the cluster"
                 )
             return self.format(cluster_id, standalone=is_first)
-        if cluster_id is not None and cluster_id != identity.cluster_id:
-            path = next(iter(identity.directory_ids))
+        own_id = next(iter(found.known.values())).cluster_id
+        if cluster_id is not None and cluster_id != own_id:
             raise FormatError(
-                f"{path} belongs to cluster {identity.cluster_id}, not {cluster_id}; "
+                f"{next(iter(found.known))} belongs to cluster {own_id}, not {cluster_id}; "
                 "choose another directory, or move this one away"
             )
-        missing = [path for path in self._paths if path not in identity.directory_ids]
-        if not missing:
-            return identity
-        ids = {**identity.directory_ids, **self._format(missing, identity.cluster_id, is_first)}
-        return Identity(
-            identity.cluster_id, identity.node_id, ids, identity.bootstrap, is_new=False
-        )
+        identity = self._identity(self._with_ids(found))
+        missing = [
+            path for path in self._paths if path not in found.known and path not in found.failed
+        ]
+        made = self._format(missing, own_id, is_first)
+        return replace(identity, directory_ids={**identity.directory_ids, **made})
+
+    def _with_ids(self, found: _Found) -> _Found:
+        """Choose an id for each directory that an older release has formatted, and write it.
+
+        Raises:
+            FormatError: the metadata log is in a directory that cannot be written to.
+        """
+        known, failed = dict(found.known), dict(found.failed)
+        for path, each in found.known.items():
+            if each.directory_id is not None:
+                continue
+            known[path] = each.with_directory_id(self._new_id())
+            name = f"{path}/{META_PROPERTIES}"
+            try:
+                replace_file(self._file_system, name, known[path].encode())
+            except OSError as error:
+                del known[path]
+                failed[path] = f"cannot write directory.id to {name}: {error.strerror or error}"
+                if path == self._config.metadata_log_dir or not known:
+                    raise FormatError(failed[path]) from error
+        return _Found(known, failed)
 
     def format(
         self,
@@ -336,14 +414,8 @@ class Formatter:
         write_snapshot(self._file_system, f"{directory}/{STARTING.name}", batches, directory)
 
     def _write_properties(self, path: str, cluster_id: str, directory_id: bytes) -> None:
-        lines = (
-            f"version={VERSION}",
-            f"cluster.id={cluster_id}",
-            f"node.id={self._config.node_id}",
-            f"directory.id={uuids.to_text(directory_id)}",
-        )
-        text = "".join(f"{line}\n" for line in lines)
-        replace_file(self._file_system, f"{path}/{META_PROPERTIES}", text.encode())
+        content = MetaProperties(VERSION, cluster_id, self._config.node_id, directory_id, {})
+        replace_file(self._file_system, f"{path}/{META_PROPERTIES}", content.encode())
 
     def _chosen_id(self, controllers: VoterSet | None) -> bytes:
         """Return the id of a directory: the chosen one, if this node is one of `controllers`."""
@@ -380,17 +452,6 @@ def local_voter(
     low, high = SUPPORTED_FEATURES[KRAFT_VERSION]
     key = ReplicaKey(config.node_id, directory_id)
     return Voter(key, endpoints or (FALLBACK_ENDPOINT,), low, high)
-
-
-def _directory_id(path: str, content: Mapping[str, str]) -> bytes:
-    text = content.get("directory.id", "")
-    try:
-        return uuids.from_text(text)
-    except ValueError:
-        raise FormatError(
-            f"{path}/{META_PROPERTIES} has no usable directory.id ({text or 'none'}); "
-            "start Apache Kafka 3.7 or newer with it once, or add an id of 22 characters"
-        ) from None
 
 
 def _checked(cluster_id: str) -> str:

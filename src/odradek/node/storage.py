@@ -76,6 +76,9 @@ class NodeStorage:
         identity = self.formatter.ensure(cluster_id)
         for directory in self.logs.directories:
             directory.set_id(identity.directory_ids.get(directory.path))
+            problem = identity.failed.get(directory.path)
+            if problem is not None:
+                directory.fail("it has no identity", OSError(problem))
         return identity
 
     def open_metadata_log(self) -> MetadataLog:
