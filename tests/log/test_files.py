@@ -34,12 +34,12 @@ from odradek.log.index import OffsetIndex, TimeIndex
 from odradek.log.producer_snapshot import read_snapshot, snapshot_content
 from odradek.log.producer_state import ProducerStateEntry
 from odradek.log.transaction_index import (
-    AbortedTransaction,
     append_aborted,
     read_aborted,
     truncate_aborted,
 )
 from odradek.model.topic_partition import TopicPartition
+from odradek.records.segment_files import AbortedTransaction
 
 FILES = OsFileSystem()
 

@@ -1,10 +1,7 @@
 """The sparse indexes of a segment: the offset index `.index` and the time index `.timeindex`.
 
-Entries have a fixed size. Each field of an entry is above the same field of the previous entry.
-Offsets are relative to the segment's base offset.
-
-    .index      last offset of a batch int32 | position of this batch in the .log int32
-    .timeindex  timestamp int64 | last offset of the first batch that has this timestamp int32
+`odradek.records.segment_files` has the format of the entries. Each field of an entry is above the same
+field of the previous entry.
 
 The files have no checksum. An index only gives the position at which a search begins, and recovery
 rebuilds an index from the `.log`. Therefore new entries are first stored in memory (`tail`). They
@@ -18,6 +15,7 @@ from struct import Struct
 from typing import ClassVar, Final
 
 from odradek.env.file_system import CREATE, READ_ONLY, FileSystem, write_fully
+from odradek.records.segment_files import OFFSET_ENTRY, TIME_ENTRY
 
 TAIL_SIZE_MAX: Final = 4096
 """The new entries of an index are written when they have this many bytes."""
@@ -181,7 +179,7 @@ class OffsetIndex(Index):
     """An entry has the relative last offset of a batch, and the position of the batch."""
 
     __slots__ = ()
-    ENTRY = Struct(">ii")
+    ENTRY = OFFSET_ENTRY
 
 
 class TimeIndex(Index):
@@ -191,4 +189,4 @@ class TimeIndex(Index):
     """
 
     __slots__ = ()
-    ENTRY = Struct(">qi")
+    ENTRY = TIME_ENTRY

@@ -29,7 +29,7 @@ from odradek.log.inspect_verify import (
     verify_file,
     verify_segments,
 )
-from odradek.log.transaction_index import ENTRY, VERSION
+from odradek.records.segment_files import encode_aborted
 
 INDEX_INTERVAL_BYTES = 4096
 
@@ -134,7 +134,7 @@ def _cut(file_system: FileSystem, seen: SegmentSeen) -> None:
 def _rebuild(file_system: FileSystem, seen: SegmentSeen, kind: str) -> None:
     path = seen.path.removesuffix(names.LOG) + kind
     if kind == names.TRANSACTION_INDEX:
-        entries = b"".join(ENTRY.pack(VERSION, *each) for each in seen.aborted)
+        entries = encode_aborted(seen.aborted)
         replace_file(file_system, path, entries)
         return
     builder = IndexBuilder(seen.base_offset, INDEX_INTERVAL_BYTES)

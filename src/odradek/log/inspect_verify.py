@@ -24,10 +24,11 @@ from odradek.log.index import Index, OffsetIndex, TimeIndex
 from odradek.log.inspect import Kind, Place, index_entries, kind_of, places
 from odradek.log.producer_snapshot import read_snapshot
 from odradek.log.producer_state import ProducerState
-from odradek.log.transaction_index import AbortedTransaction, read_aborted
+from odradek.log.transaction_index import read_aborted
 from odradek.records.batch import RecordBatch
 from odradek.records.errors import RecordsError
 from odradek.records.record import iterate_records
+from odradek.records.segment_files import AbortedTransaction
 
 
 class Problem(NamedTuple):

@@ -31,8 +31,8 @@ from odradek.log.producer_state_manager import ProducerStateManager
 from odradek.log.results import AppendInfo
 from odradek.log.roll_policy import RollPolicy
 from odradek.log.segment import AppendedBatch, Segment
-from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import BASE_OFFSET, LOG_OVERHEAD, Buffer
+from odradek.records.segment_files import AbortedTransaction
 
 logger = logging.getLogger("odradek.log")
 

@@ -7,7 +7,8 @@ The name of a partition's directory is `topic-partition`. Other names mean that 
 - is being moved (the same with `-future`).
 
 The names of segment files and producer snapshots consist of an offset in 20 digits and the type of
-the file. The offset is the base offset of the segment, or the offset of the snapshot.
+the file (`odradek.records.segment_files`). The offset is the base offset of the segment, or the offset of
+the snapshot.
 """
 
 from __future__ import annotations
@@ -15,20 +16,18 @@ from __future__ import annotations
 import re
 
 from odradek.model.topic_partition import TopicPartition
+from odradek.records.segment_files import CLEANED as CLEANED
+from odradek.records.segment_files import DELETED as DELETED
+from odradek.records.segment_files import LOG as LOG
+from odradek.records.segment_files import OFFSET_INDEX as OFFSET_INDEX
+from odradek.records.segment_files import SWAP as SWAP
+from odradek.records.segment_files import TIME_INDEX as TIME_INDEX
+from odradek.records.segment_files import TRANSACTION_INDEX as TRANSACTION_INDEX
+from odradek.records.segment_files import file_name as file_name
+from odradek.records.segment_files import offset_of as offset_of
 
-LOG = ".log"
-OFFSET_INDEX = ".index"
-TIME_INDEX = ".timeindex"
-TRANSACTION_INDEX = ".txnindex"
 PRODUCER_SNAPSHOT = ".snapshot"
 SEGMENT_KINDS = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
-
-DELETED = ".deleted"
-"""Suffix of files that are removed after a delay."""
-CLEANED = ".cleaned"
-"""Suffix of an incomplete replacement, which is removed after a crash."""
-SWAP = ".swap"
-"""Suffix of a complete replacement, which replaces the old files after a crash."""
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -52,17 +51,6 @@ _DIRECTORY = re.compile(
     re.ASCII,
 )
 _NAME_LENGTH_MAX = 255
-
-
-def file_name(offset: int, kind: str) -> str:
-    """Return the name of a file, such as `00000000000000000042.log`."""
-    return f"{offset:020d}{kind}"
-
-
-def offset_of(name: str) -> int | None:
-    """Return the offset in the name of a file; None if the name has no offset."""
-    digits = name.partition(".")[0]
-    return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
 
 
 def parse_directory(name: str) -> tuple[TopicPartition, str] | None:

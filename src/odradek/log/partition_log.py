@@ -53,8 +53,8 @@ from odradek.log.results import (
 from odradek.log.segment import Segment
 from odradek.log.storage import Storage
 from odradek.log.time_search import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST
-from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import NO_TIMESTAMP, Buffer
+from odradek.records.segment_files import AbortedTransaction
 
 logger = logging.getLogger("odradek.log")
 

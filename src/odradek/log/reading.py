@@ -11,7 +11,7 @@ from odradek.env.file_system import FileSystem
 from odradek.log.log_segments import LogSegments
 from odradek.log.results import FetchData, new_fetch_data
 from odradek.log.scan import BatchAt
-from odradek.log.transaction_index import AbortedTransaction
+from odradek.records.segment_files import AbortedTransaction
 
 
 def read(

@@ -14,7 +14,6 @@ from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.producer_state_manager import ProducerStateManager
 from odradek.log.segment import OFFSET_DELTA_MAX, Segment
 from odradek.log.sequential_reader import SequentialReader
-from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import (
     ATTRIBUTES_POSITION,
     CONTROL_FLAG,
@@ -33,6 +32,7 @@ from odradek.records.batch import (
 from odradek.records.checksum import crc32c
 from odradek.records.errors import RecordsError
 from odradek.records.legacy import LegacyMessage
+from odradek.records.segment_files import AbortedTransaction
 
 _PIECE = 1 << 20
 """Number of bytes per read. A larger batch is read alone."""

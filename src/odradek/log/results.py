@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from odradek.env.file_range import FileRange
-from odradek.log.transaction_index import AbortedTransaction
+from odradek.records.segment_files import AbortedTransaction
 
 
 class FetchData(NamedTuple):

@@ -28,12 +28,12 @@ from odradek.log.roll_policy import RollPolicy
 from odradek.log.scan import BatchAt, read_header, scan_batches
 from odradek.log.storage import Storage
 from odradek.log.transaction_index import (
-    AbortedTransaction,
     append_aborted,
     length_to,
     read_aborted,
     truncate_aborted,
 )
+from odradek.records.segment_files import AbortedTransaction
 
 logger = logging.getLogger("odradek.log")
 

@@ -1,35 +1,20 @@
 """The `.txnindex` file of a segment, with the aborted transactions whose marker is in the segment.
 
-    version int16 (0) | producer id int64 | first offset int64 | last offset int64
-    | last stable offset after the marker int64
-
-The file exists only if a transaction was aborted. Entries are written immediately. Recovery
-rebuilds the file.
+`odradek.records.segment_files` has its format. The file exists only if a transaction was aborted. Entries
+are written immediately. Recovery rebuilds the file.
 """
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import NamedTuple
-
 from odradek.env.file_system import CREATE, FileSystem, read_file, write_fully
 from odradek.log.errors import DamagedFile
-
-ENTRY = Struct(">hqqqq")
-VERSION = 0
-
-
-class AbortedTransaction(NamedTuple):
-    """An aborted transaction. The range of offsets includes the marker.
-
-    Consumers skip all records of the producer in this range.
-    """
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-    """The last stable offset of the log after the marker was written."""
+from odradek.records.segment_files import (
+    ABORTED_ENTRY,
+    AbortedTransaction,
+    decode_aborted,
+    encode_aborted,
+    whole_length,
+)
 
 
 def read_aborted(file_system: FileSystem, path: str, base_offset: int) -> list[AbortedTransaction]:
@@ -43,13 +28,13 @@ def read_aborted(file_system: FileSystem, path: str, base_offset: int) -> list[A
         data = read_file(file_system, path)
     except FileNotFoundError:
         return []
-    entries = []
-    whole = len(data) - len(data) % ENTRY.size
-    for version, *fields in ENTRY.iter_unpack(data[:whole]):
-        entry = AbortedTransaction(*fields)
-        if version != VERSION or entry.last_offset < base_offset:
-            raise DamagedFile(f"{path}: {entry} in version {version} cannot be in this segment")
-        entries.append(entry)
+    try:
+        entries = decode_aborted(data)
+    except ValueError as error:
+        raise DamagedFile(f"{path}: {error}") from None
+    for each in entries:
+        if each.last_offset < base_offset:
+            raise DamagedFile(f"{path}: {each} cannot be in this segment")
     return entries
 
 
@@ -61,9 +46,8 @@ def append_aborted(file_system: FileSystem, path: str, entry: AbortedTransaction
     """
     descriptor = file_system.open(path, CREATE)
     try:
-        end = file_system.size(descriptor)
-        position = end - end % ENTRY.size
-        write_fully(file_system, descriptor, ENTRY.pack(VERSION, *entry), position)
+        position = whole_length(file_system.size(descriptor), ABORTED_ENTRY)
+        write_fully(file_system, descriptor, encode_aborted([entry]), position)
     finally:
         file_system.close(descriptor)
 
@@ -80,8 +64,9 @@ def length_to(file_system: FileSystem, path: str, offset: int) -> int | None:
         data = read_file(file_system, path)
     except FileNotFoundError:
         return None
-    whole = len(data) - len(data) % ENTRY.size
-    return ENTRY.size * sum(1 for entry in ENTRY.iter_unpack(data[:whole]) if entry[3] < offset)
+    whole = data[: whole_length(len(data), ABORTED_ENTRY)]
+    count = sum(1 for entry in ABORTED_ENTRY.iter_unpack(whole) if entry[3] < offset)
+    return ABORTED_ENTRY.size * count
 
 
 def truncate_aborted(file_system: FileSystem, path: str, offset: int) -> None:

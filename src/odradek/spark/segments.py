@@ -1,10 +1,6 @@
 """Reads the segment files of a partition's directory, without the broker.
 
-The files have the names and formats of Apache Kafka:
-
-    <base offset in 20 digits>.log       record batches, one after the other
-    <base offset in 20 digits>.index     entries (relative offset int32, position int32)
-    <base offset in 20 digits>.txnindex  the aborted transactions whose marker is in the segment
+`odradek.records.segment_files` has the names and formats of the files.
 
 The broker appends to the newest segment, and removes and replaces the other ones while they are read.
 To remove a segment, the broker first renames its files to `.deleted`. To replace segments by a
@@ -23,30 +19,27 @@ import bisect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
 
 from odradek.records.batch import HEADER_SIZE, MAGIC, RecordBatch
+from odradek.records.segment_files import (
+    ABORTED_ENTRY,
+    ABORTED_FIELDS,
+    ABORTED_VERSION,
+    LOG,
+    OFFSET_ENTRY,
+    OFFSET_INDEX,
+    SWAP,
+    TRANSACTION_INDEX,
+    file_name,
+    offset_of,
+    whole_length,
+)
 from odradek.spark.batches import STEP, Integers
 
-LOG = ".log"
-OFFSET_INDEX = ".index"
-TRANSACTION_INDEX = ".txnindex"
-SWAP = ".swap"
-DIGITS = 20
-
-INDEX_ENTRY = Struct(">ii")
-ABORTED_ENTRY = np.dtype(
-    [
-        ("version", ">i2"),
-        ("producer_id", ">i8"),
-        ("first_offset", ">i8"),
-        ("last_offset", ">i8"),
-        ("last_stable_offset", ">i8"),
-    ]
-)
+_ABORTED_COLUMNS = np.dtype([(name, f">{code}") for name, code in ABORTED_FIELDS])
 """An entry of a `.txnindex`. The last offset is that of the marker."""
 
 
@@ -92,13 +85,13 @@ def list_segments(directory: str) -> Listing:
 
 
 def _bases(names: list[str], kind: str) -> list[int]:
-    stems = (name.removesuffix(kind) for name in names if name.endswith(kind))
-    return [int(stem) for stem in stems if len(stem) == DIGITS and stem.isdecimal()]
+    found = (offset_of(name) for name in names if name.endswith(kind))
+    return [offset for offset in found if offset is not None]
 
 
 def path_of(directory: str, base: int, kind: str) -> str:
     """Return the path of a file of a segment."""
-    return f"{directory}/{base:0{DIGITS}d}{kind}"
+    return f"{directory}/{file_name(base, kind)}"
 
 
 class SegmentFile:
@@ -163,12 +156,12 @@ class SegmentFile:
         except FileNotFoundError:
             return 0
         try:
-            found, low, high = 0, 0, os.fstat(descriptor).st_size // INDEX_ENTRY.size
+            found, low, high = 0, 0, os.fstat(descriptor).st_size // OFFSET_ENTRY.size
             while low < high:
                 middle = (low + high) // 2
-                entry = os.pread(descriptor, INDEX_ENTRY.size, middle * INDEX_ENTRY.size)
+                entry = os.pread(descriptor, OFFSET_ENTRY.size, middle * OFFSET_ENTRY.size)
                 delta, position = (
-                    INDEX_ENTRY.unpack(entry) if len(entry) == INDEX_ENTRY.size else (0, 0)
+                    OFFSET_ENTRY.unpack(entry) if len(entry) == OFFSET_ENTRY.size else (0, 0)
                 )
                 if position <= 0 or self.base + delta > offset:
                     high = middle
@@ -241,9 +234,9 @@ def read_aborted(directory: str, listing: Listing, start: int, end: int) -> Abor
                 data = file.read()
         except FileNotFoundError as error:
             raise SegmentsChangedError(str(error)) from None
-        pieces.append(data[: len(data) - len(data) % ABORTED_ENTRY.itemsize])
-    entries = np.frombuffer(b"".join(pieces), ABORTED_ENTRY)
-    if entries["version"].any():
+        pieces.append(data[: whole_length(len(data), ABORTED_ENTRY)])
+    entries = np.frombuffer(b"".join(pieces), _ABORTED_COLUMNS)
+    if (entries["version"] != ABORTED_VERSION).any():
         raise SegmentsChangedError(f"a {TRANSACTION_INDEX} in {directory} has another version")
     entries = entries[(entries["last_offset"] >= start) & (entries["first_offset"] < end)]
     return AbortedRanges(entries["producer_id"], entries["first_offset"], entries["last_offset"])

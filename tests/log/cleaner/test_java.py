@@ -26,9 +26,9 @@ from odradek.log.cleaner.facts import facts_of
 from odradek.log.cleaner.offset_table import OffsetTable
 from odradek.log.cleaner.planning import find_cleanable
 from odradek.log.cleaner.round import Round
-from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.compression import Codec
 from odradek.records.record import iterate_records
+from odradek.records.segment_files import AbortedTransaction
 
 pytestmark = pytest.mark.java
 

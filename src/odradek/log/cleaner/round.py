@@ -29,10 +29,11 @@ from odradek.log.cleaner.transactions import Transactions
 from odradek.log.cleaner.work import Replaced, WorkItem
 from odradek.log.errors import DamagedFile
 from odradek.log.index import OffsetIndex
-from odradek.log.transaction_index import AbortedTransaction, read_aborted
+from odradek.log.transaction_index import read_aborted
 from odradek.records.batch import CODEC_MASK, RecordBatch
 from odradek.records.compiled import COMPILED
 from odradek.records.compression import decompress
+from odradek.records.segment_files import AbortedTransaction
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from odradek.log.errors import DamagedFile
 from odradek.log.index_builder import IndexBuilder
 from odradek.log.segment import OFFSET_DELTA_MAX
 from odradek.log.sequential_writer import SequentialWriter
-from odradek.log.transaction_index import ENTRY, VERSION, AbortedTransaction
+from odradek.records.segment_files import AbortedTransaction, encode_aborted
 
 
 class CleanedSegment:
@@ -85,7 +85,7 @@ class CleanedSegment:
         self._write_file(names.OFFSET_INDEX, self._indexes.offset_entries)
         self._write_file(names.TIME_INDEX, self._indexes.time_entries)
         if aborted:
-            entries = b"".join(ENTRY.pack(VERSION, *each) for each in aborted)
+            entries = encode_aborted(aborted)
             self._write_file(names.TRANSACTION_INDEX, entries)
         self._file_system.sync_directory(self._directory)
         return self._writer.size

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from heapq import heapify, heappop
 
-from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import RecordBatch
 from odradek.records.control import ControlType, control_type
 from odradek.records.record import iterate_records
+from odradek.records.segment_files import AbortedTransaction
 
 
 class _Aborted:
