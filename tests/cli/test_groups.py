@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import threading
+import uuid
 
 import pytest
+from compat.lab.wire_client import WireClient
 
 from odradek.client.cluster import Cluster
+from odradek.client.consumer_protocol import encode_assignment, encode_subscription
 from odradek.client.group_consumer import GroupConsumer
+from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.wire.generated.join_group_response import JoinGroupResponse
+from odradek.wire.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from odradek.wire.generated.sync_group_response import SyncGroupResponse
 
 
 @pytest.fixture
@@ -149,3 +159,124 @@ def test_deleting(odradek, group):
     assert odradek("group", "delete", group, "--yes").out == f"Deleted {group}\n"
     outcome = odradek("group", "delete", group, "--yes", code=1)
     assert "GROUP_ID_NOT_FOUND" in outcome.err
+
+
+UNREADABLE = bytes.fromhex("ff000001ffffffff")
+
+
+class RawMember:
+    """A member of a classic group whose metadata and assignment may be any bytes."""
+
+    def __init__(self, bootstrap, group, metadata, protocol_type="consumer"):
+        self.client = WireClient(int(bootstrap.rpartition(":")[2]))
+        self.request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=30_000,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+        )
+
+    def ask(self):
+        self.client.send(self.client.frame("JoinGroup", 3, self.request))
+
+    def join(self):
+        joined = self.client.call("JoinGroup", 3, self.request, JoinGroupResponse)
+        assert joined.error_code == 0
+        self.request.member_id = joined.member_id
+        return joined
+
+    def sync(self, joined, assignments):
+        request = SyncGroupRequest(
+            group_id=self.request.group_id,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member, assignment=data)
+                for member, data in assignments.items()
+            ],
+        )
+        assert self.client.call("SyncGroup", 2, request, SyncGroupResponse).error_code == 0
+
+
+@pytest.fixture
+def raw_member(bootstrap):
+    with contextlib.ExitStack() as opened:
+
+        def join(*words, **named):
+            member = RawMember(bootstrap, *words, **named)
+            opened.callback(member.client.close)
+            return member
+
+        yield join
+
+
+def test_a_member_whose_assignment_cannot_be_read(odradek, topic, raw_member):
+    """The other members and partitions are shown."""
+    topics = encode_subscription([topic], [], -1)
+    first, second = raw_member(topic, topics), raw_member(topic, topics)
+    joined = first.join()
+    second.ask()
+    while len(joined.members) < 2:
+        joined = first.join()
+    (other,) = {each.member_id for each in joined.members} - {joined.member_id}
+    readable = encode_assignment([TopicPartition(topic, 0)])
+    first.sync(joined, {joined.member_id: UNREADABLE, other: readable})
+
+    said = odradek("group", "describe", topic)
+    assert "8 bytes that cannot be read: -256 is not a version" in said.out
+    assert joined.member_id in said.out
+    assert other in said.out
+    (found,) = odradek("group", "describe", topic, "--json").json
+    members = {each["id"]: each for each in found["members"]}
+    assert members[other]["partitions"] == [{"topic": topic, "partition": 0}]
+    assert members[other]["unread_assignment"] is None
+    assert members[joined.member_id]["partitions"] == []
+    assert base64.b64decode(members[joined.member_id]["unread_assignment"]) == UNREADABLE
+    assert members[joined.member_id]["assignment_problem"] == "-256 is not a version"
+    assert topic in odradek("group", "list", "-q").lines
+    assert "-256" not in odradek("group", "history", topic).out
+
+
+SOME = encode_assignment([TopicPartition("no-such-topic", 7), TopicPartition("no name!", -1)])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "assignment", "partitions", "problem"),
+    [
+        (b"", b"", 0, None),
+        (b"\0", b"\0", 0, "the version is missing"),
+        (b"\x7f\xff\0\0\0\0", SOME[:12], 0, ""),
+        (b"", b"\0\1\0\0\0\1\0\2\xff\xff\0\0\0\1\0\0\0\0\xff\xff\xff\xff", 1, None),
+        (b"\0\3\0\0\0\1\0", SOME, 2, None),
+        (b"\xff\0", b"\0\x63" + SOME[2:] + b"later fields", 2, None),
+    ],
+)
+def test_what_members_may_send(odradek, raw_member, metadata, assignment, partitions, problem):
+    """Assignments of any version, cut short, of topics that do not exist; metadata of any bytes."""
+    group = f"raw-{uuid.uuid4()}"
+    member = raw_member(group, metadata)
+    joined = member.join()
+    member.sync(joined, {joined.member_id: assignment})
+    (found,) = odradek("group", "describe", group, "--json").json
+    (shown,) = found["members"]
+    assert len(shown["partitions"]) == partitions
+    if problem is None:
+        assert shown["assignment_problem"] is None
+    else:
+        assert problem in shown["assignment_problem"]
+        assert base64.b64decode(shown["unread_assignment"]) == assignment
+    assert odradek("group", "describe", group, "--members").lines
+
+
+def test_a_group_of_another_protocol(odradek, raw_member):
+    group = f"raw-{uuid.uuid4()}"
+    member = raw_member(group, b"anything", protocol_type="sr")
+    joined = member.join()
+    member.sync(joined, {joined.member_id: b"\1\2\3"})
+    assert (
+        "3 bytes that cannot be read: it belongs to the protocol sr"
+        in odradek("group", "describe", group).out
+    )
+    (found,) = odradek("group", "describe", group, "--json").json
+    assert found["members"][0]["unread_assignment"] == "AQID"

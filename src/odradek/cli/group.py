@@ -21,7 +21,7 @@ from odradek.cli.output import (
     print_json,
     print_table,
 )
-from odradek.client.admin.groups import Group, delete_groups, list_groups
+from odradek.client.admin.groups import Group, Member, delete_groups, list_groups
 from odradek.client.errors import ClientError
 from odradek.operations.groups import GroupFacts, gather, host_of
 from odradek.operations.groups import describe as describe_groups
@@ -160,10 +160,11 @@ def _print(facts: GroupFacts, *, with_members: bool) -> None:
             ("Lag", f"{sum(lags)}{beside}"),
         ]
     )
-    if with_members and group.members:
+    unread = any(each.unread_assignment for each in group.members)
+    if group.members and (with_members or unread):
         click.echo()
         _print_members(group)
-    elif facts.partitions:
+    if facts.partitions and not with_members:
         click.echo()
         _print_partitions(facts)
 
@@ -209,11 +210,15 @@ def _print_members(group: Group) -> None:
     ]
     print_table(
         columns,
-        (
-            [m.instance_id or m.id, m.client_id, host_of(m), " ".join(map(str, m.partitions))]
-            for m in group.members
-        ),
+        ([m.instance_id or m.id, m.client_id, host_of(m), _assigned(m)] for m in group.members),
     )
+
+
+def _assigned(member: Member) -> str:
+    if not member.unread_assignment:
+        return " ".join(map(str, member.partitions))
+    size = plural(len(member.unread_assignment), "byte")
+    return f"{size} that cannot be read: {member.assignment_problem}"
 
 
 @group.command()

@@ -47,10 +47,9 @@ def decode_subscription(data: Buffer) -> Subscription:
         MalformedResponseError: the bytes are not a subscription.
     """
     try:
-        (version,) = _VERSION.unpack_from(data)
-        version = max(0, min(version, Subscription.VERSION_MAX))
+        version = min(_version(data), Subscription.VERSION_MAX)
         return Subscription.decode_prefix(data, version, 2)[0]
-    except (struct.error, MalformedMessage) as error:
+    except MalformedMessage as error:
         raise MalformedResponseError(f"a member's subscription cannot be read: {error}") from error
 
 
@@ -74,13 +73,21 @@ def decode_assignment(data: Buffer) -> tuple[TopicPartition, ...]:
     if not data:
         return ()
     try:
-        (version,) = _VERSION.unpack_from(data)
-        version = max(0, min(version, Assignment.VERSION_MAX))
+        version = min(_version(data), Assignment.VERSION_MAX)
         message, _ = Assignment.decode_prefix(data, version, 2)
-    except (struct.error, MalformedMessage) as error:
+    except MalformedMessage as error:
         raise MalformedResponseError(f"a member's assignment cannot be read: {error}") from error
     return tuple(
         TopicPartition(each.topic, index)
         for each in message.assigned_partitions
         for index in each.partitions
     )
+
+
+def _version(data: Buffer) -> int:
+    if len(data) < _VERSION.size:
+        raise MalformedMessage("the version is missing")
+    (version,) = _VERSION.unpack_from(data)
+    if version < 0:
+        raise MalformedMessage(f"{version} is not a version")
+    return int(version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -115,12 +116,15 @@ def host_of(member: Member) -> str:
 
 
 def _member_json(group: Group, member: Member) -> dict[str, object]:
+    unread = member.unread_assignment
     return {
         "id": member.id,
         "instance_id": member.instance_id,
         "client_id": member.client_id,
         "host": host_of(member),
         "partitions": [key._asdict() for key in member.partitions],
+        "unread_assignment": base64.b64encode(unread).decode() if unread else None,
+        "assignment_problem": member.assignment_problem or None,
         **(_tasks_json(member) if group.type == "streams" else {}),
     }
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from odradek.client import consumer_protocol
 from odradek.client.cluster import Cluster
-from odradek.client.errors import BrokerError, ClientError, broker_error, check
+from odradek.client.errors import (
+    BrokerError,
+    ClientError,
+    MalformedResponseError,
+    broker_error,
+    check,
+)
 from odradek.client.fan_out import fan_out, to_coordinators
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -68,6 +74,10 @@ class Member:
     host: str
     partitions: tuple[TopicPartition, ...]
     tasks: Tasks = Tasks()
+    unread_assignment: bytes = b""
+    """The bytes of an assignment that this client cannot read."""
+    assignment_problem: str = ""
+    """Why it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,24 +223,28 @@ def _classic_group(group: classic.DescribedGroup) -> Group | ClientError:
     error = broker_error(group.error_code, group.error_message, subject)
     if error is None and group.group_state == "Dead":
         error = BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, subject=subject)
-    is_consumer = group.protocol_type == consumer_protocol.PROTOCOL_TYPE
     return error or Group(
         group.group_id,
         "classic",
         group.group_state,
         group.protocol_data,
         -1,
-        tuple(_classic_member(m, is_consumer) for m in group.members),
+        tuple(_classic_member(m, group.protocol_type) for m in group.members),
     )
 
 
-def _classic_member(member: classic.DescribedGroupMember, is_consumer: bool) -> Member:
-    partitions: tuple[TopicPartition, ...] = ()
-    if is_consumer:
-        partitions = consumer_protocol.decode_assignment(member.member_assignment)
-    return Member(
-        member.member_id, member.group_instance_id, member.client_id, member.client_host, partitions
+def _classic_member(member: classic.DescribedGroupMember, protocol_type: str) -> Member:
+    found = Member(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, ()
     )
+    data = bytes(member.member_assignment)
+    if protocol_type != consumer_protocol.PROTOCOL_TYPE:
+        problem = f"it belongs to the protocol {protocol_type}" if data else ""
+        return replace(found, unread_assignment=data, assignment_problem=problem)
+    try:
+        return replace(found, partitions=consumer_protocol.decode_assignment(data))
+    except MalformedResponseError as error:
+        return replace(found, unread_assignment=data, assignment_problem=str(error.__cause__))
 
 
 def delete_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, ClientError | None]:
