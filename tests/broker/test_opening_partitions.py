@@ -75,7 +75,7 @@ def test_what_is_deleted_meanwhile_is_not_made(broker: Broker) -> None:
         assert answer.responses[0].error_code == 0
         assert create(client, 1) == 0
         assert len(client.end_offsets("many", 2)) == 1
-        assert len(broker.node.broker.logs) == 1
+        assert len(broker.node.broker.storage.logs) == 1
 
 
 def test_a_stop_does_not_wait_for_them(broker: Broker) -> None:

@@ -34,7 +34,7 @@ class Side:
         self.coordinator = coordinator = Coordinator(is_replicated, **settings)
         coordinator.set_topics(**TOPICS)
         self.broker = SimpleNamespace(
-            groups=coordinator.groups,
+            coordinators=SimpleNamespace(groups=coordinator.groups),
             metadata=SimpleNamespace(image=coordinator.image),
             authorizer=None,
         )

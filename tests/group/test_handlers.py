@@ -70,7 +70,7 @@ class Api:
         self.coordinator.set_topics(topic=3)
         self.created = []
         self.broker = SimpleNamespace(
-            groups=self.coordinator.groups,
+            coordinators=SimpleNamespace(groups=self.coordinator.groups),
             metadata=SimpleNamespace(image=self.coordinator.image),
             config=SimpleNamespace(node_id=1, advertised_listeners=()),
             topic_creation=SimpleNamespace(create=self.create),
@@ -406,7 +406,7 @@ def test_producer_ids(api, version):
 
     loop, clock = api.coordinator.loop, api.coordinator.clock
     controller = SimpleNamespace(submit=submit)
-    api.broker.producer_ids = ProducerIds(1, lambda: 0, controller, clock, loop)
+    api.broker.coordinators.producer_ids = ProducerIds(1, lambda: 0, controller, clock, loop)
     request = InitProducerIdRequest(transactional_id=None)
     for expected in (500, 501):
         answer = api.call(k22_init_producer_id, version, request)

@@ -184,7 +184,9 @@ def test_a_restart_continues_a_move(tmp_path: Path) -> None:
     with Broker(topics={"a": 1}, settings=settings | slow, data=str(tmp_path / "1")) as broker:
         log = broker.node.broker.replicas.find("a", 0).log
         target = next(
-            each.path for each in broker.node.broker.logs.directories if each is not log.directory
+            each.path
+            for each in broker.node.broker.storage.logs.directories
+            if each is not log.directory
         )
         with WireClient(broker.port) as wire:
             for _ in range(5):
@@ -226,7 +228,7 @@ def test_a_replica_moves_while_it_serves(tmp_path) -> None:
 
             for node_id in (1, 2):  # the leader and the follower, in any order
                 node = nodes.nodes[node_id]
-                directories = node.broker.logs.directories
+                directories = node.broker.storage.logs.directories
                 target = next(each for each in directories if each is not log(node_id).directory)
                 assert (
                     await moved(nodes, node_id, target.path, 1) == ErrorCode.REPLICA_NOT_AVAILABLE
@@ -250,7 +252,7 @@ def test_a_replica_moves_while_it_serves(tmp_path) -> None:
                         i.image.topics.by_name["a"].partitions[0].directory(n) == t.id
                     )
                 )
-                assert not node.broker.logs.futures
+                assert not node.broker.storage.logs.futures
             await nodes.produce("a", [b"after the moves"])
             await nodes.until(lambda: log(1).log_end_offset == log(2).log_end_offset)
             assert contents(log(1)) == contents(log(2))
@@ -284,7 +286,7 @@ def test_the_controller_assigns_the_replica_before_the_swap(tmp_path) -> None:
             broker = nodes.nodes[2].broker
             partition = broker.replicas.find("a", 0)
             source = partition.log.directory
-            target = next(each for each in broker.logs.directories if each is not source)
+            target = next(each for each in broker.storage.logs.directories if each is not source)
 
             def assigned() -> bytes:
                 topics = nodes.nodes[1].controller.image.topics
@@ -293,14 +295,14 @@ def test_the_controller_assigns_the_replica_before_the_swap(tmp_path) -> None:
             await nodes.until(lambda: assigned() == source.id)
             await nodes.kill_controller(1)
             assert await moved(nodes, 2, target.path) == ErrorCode.NONE
-            future = broker.logs.futures[PARTITION]
+            future = broker.storage.logs.futures[PARTITION]
             await nodes.until(lambda: future.log_end_offset == partition.log.log_end_offset)
             await nodes.produce("a", [b"while the controller does not run"])
             await nodes.until(lambda: future.log_end_offset == partition.log.log_end_offset)
             assert partition.log.directory is source
             # A cancelled move, which the controller may or may not have seen, and another one.
             assert await moved(nodes, 2, source.path) == ErrorCode.NONE
-            assert not broker.logs.futures
+            assert not broker.storage.logs.futures
             await nodes.start(1)
             await nodes.active()
             assert assigned() == source.id
@@ -322,7 +324,7 @@ def test_kafka_reassign_partitions_chooses_the_directory_of_a_new_replica(tmp_pa
         settings = {"log_dirs": "{node}/a,{node}/b", "metadata_log_dir": "{node}/a"}
         async with cluster(tmp_path, roles, **settings) as nodes:
             await nodes.create(1, "a", partitions=count)
-            chosen = nodes.nodes[2].broker.logs.directories[1]
+            chosen = nodes.nodes[2].broker.storage.logs.directories[1]
             await asyncio.to_thread(reassign, nodes.bootstrap, chosen.path)
             replicas = nodes.nodes[2].broker.replicas
             logs = [replicas.find("a", index).log for index in range(count)]

@@ -32,7 +32,7 @@ def test_the_controller_moves_leaders_away_from_a_failed_directory(tmp_path) -> 
                 return nodes.nodes[1].controller.image.topics.by_name["a"].partitions.values()
 
             known = {
-                node_id: {each.id for each in node.broker.logs.directories}
+                node_id: {each.id for each in node.broker.storage.logs.directories}
                 for node_id, node in brokers.items()
             }
             await nodes.until(
@@ -50,7 +50,7 @@ def test_the_controller_moves_leaders_away_from_a_failed_directory(tmp_path) -> 
             await nodes.produce("a", [b"%d" % each for each in range(100)])
             await nodes.until(lambda: all(len(each.isr) == 2 for each in partitions()))
 
-            lost = brokers[12].broker.logs.directories[1]
+            lost = brokers[12].broker.storage.logs.directories[1]
             lost.fail("could not write", OSError("the disk has failed"))
             await nodes.until(
                 lambda: all(
@@ -97,7 +97,7 @@ def test_directories_without_ids_get_ids_and_are_registered(tmp_path) -> None:
             file.write_text("".join(each for each in lines if "directory.id" not in each))
         await nodes.start(1)
         broker = nodes.nodes[1].broker
-        ids = [each.id for each in broker.logs.directories]
+        ids = [each.id for each in broker.storage.logs.directories]
         assert set(broker.metadata.image.cluster.brokers[1].directories) == set(ids)
         for file, directory_id in zip(files, ids, strict=True):
             assert f"directory.id={to_text(directory_id)}\n" in file.read_text()
@@ -109,7 +109,7 @@ def test_directories_without_ids_get_ids_and_are_registered(tmp_path) -> None:
         files[2].write_text("version=7\n")
         await nodes.start(1)
         broker = nodes.nodes[1].broker
-        assert [each.is_offline for each in broker.logs.directories] == [False, False, True]
+        assert [each.is_offline for each in broker.storage.logs.directories] == [False, False, True]
         assert set(broker.metadata.image.cluster.brokers[1].directories) == set(ids[:2])
         kept = [each for each in names if not (tmp_path / "1" / "c" / f"{each}-0").exists()]
         assert len(kept) == 2  # replicas are spread over the directories

@@ -91,7 +91,7 @@ def test_every_section_is_asked() -> None:
 
 def test_what_changes_while_it_is_read_is_read_again() -> None:
     with Broker(topics={"orders": 1}, settings=METRICS) as broker:
-        groups = broker.node.broker.groups
+        groups = broker.node.broker.coordinators.groups
         offsets, calls = groups.committed_offsets, []
 
         def changing() -> Iterator[tuple[str, str, int, int]]:

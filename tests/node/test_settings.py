@@ -59,7 +59,7 @@ def test_logs_take_what_concerns_producers_at_once() -> None:
     }
     with Broker() as broker, Cluster(broker.bootstrap_servers) as cluster:
         alter_configs(cluster, {ALL_BROKERS: [Change(*each) for each in names.items()]})
-        storage = broker.node.broker.logs.storage
+        storage = broker.node.broker.storage.logs.storage
         assert (storage.producer_expiration_ms, storage.verify_transactions) == (5000, False)
 
 

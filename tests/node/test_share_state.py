@@ -37,7 +37,7 @@ class States:
 
     async def ask(self, via, api, module, **fields):
         """The result of each partition; none has an error."""
-        persister = self.nodes.nodes[via].broker.share_persister
+        persister = self.nodes.nodes[via].broker.coordinators.share_persister
         data = {key: module.PartitionData(partition=key.partition, **fields) for key in self.keys}
         response = await getattr(persister, api.operation)(api.ask("workers", data))
         results = api.results("workers", response)
@@ -53,7 +53,7 @@ class States:
         batch = module.StateBatch(
             first_offset=0, last_offset=last_offset, delivery_state=2, delivery_count=1
         )
-        persister = self.nodes.nodes[via].broker.share_persister
+        persister = self.nodes.nodes[via].broker.coordinators.share_persister
         begun = [
             persister.write(
                 key,

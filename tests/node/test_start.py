@@ -35,7 +35,7 @@ def test_groups_that_are_being_loaded_are_let_go(
         consumer.close()
 
     async def refuse(role: BrokerRole, *_: object) -> None:
-        assert role.broker.groups.runtime.is_loading
+        assert role.broker.coordinators.groups.runtime.is_loading
         raise ListenError("no")
 
     monkeypatch.setattr(BrokerRole, "register", refuse)

@@ -277,7 +277,7 @@ async def test_a_coordinator_that_stops_in_the_middle(tmp_path):
         await offset_becomes(nodes, group, 1)
         await nodes.until(lambda: open_records(nodes) == [0] * len(PARTITIONS))
 
-        nodes.nodes[coordinator].broker.transactions._markers = SimpleNamespace(
+        nodes.nodes[coordinator].broker.coordinators.transactions._markers = SimpleNamespace(
             send=lambda leader, partition, marker: {}, drop=lambda partition: None
         )
         await asyncio.to_thread(transact, b"c", 3)  # the decision is committed

@@ -23,7 +23,7 @@ def test_a_broker_stops_if_no_controller_knows_its_failed_directory(tmp_path: Pa
         async with cluster(tmp_path, roles, **settings) as nodes:
             broker = nodes.nodes[2]
             await nodes.kill_controller(1)
-            lost = broker.broker.logs.directories[1]
+            lost = broker.broker.storage.logs.directories[1]
             lost.fail("test", OSError(errno.EIO, "Input/output error"))
             await broker.failed.wait()
             nodes.nodes.pop(2)

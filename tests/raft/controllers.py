@@ -16,6 +16,7 @@ from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.metadata.publisher import Publishers
 from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
+from odradek.broker.metadata.supported_versions import SupportedVersions
 from odradek.broker.raft.client import RaftClient
 from odradek.broker.raft.control import voters_messages
 from odradek.broker.raft.metadata_log import METADATA_PARTITION, MetadataLog
@@ -121,9 +122,9 @@ class Controller:
             metadata=cache,
             tokens=DelegationTokens(None, clock, system_random_bytes),
             dynamic=DynamicConfig(config),
-            supported_features=FEATURES,
-            kraft_version=lambda: self.raft.settings.kraft_version,
-            served_versions=controller_versions(),
+            versions=SupportedVersions(
+                controller_versions(), FEATURES, lambda: self.raft.settings.kraft_version
+            ),
         )
         endpoint = self.quorum.endpoints.pop(self.id, None)
         if endpoint is None:

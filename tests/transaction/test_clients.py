@@ -207,7 +207,7 @@ def test_a_decided_transaction_is_completed_after_a_restart(restarting, is_commi
     write(producer, "target", b"a", b"b")
     producer.send_offsets_to_transaction([TopicPartition("source", 0, 5)], member, 20)
     refused = {Name("target", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER}
-    restarting.node.broker.transactions._markers = SimpleNamespace(
+    restarting.node.broker.coordinators.transactions._markers = SimpleNamespace(
         send=lambda leader, partition, marker: refused, drop=lambda partition: None
     )
     (producer.commit_transaction if is_commit else producer.abort_transaction)(20)

@@ -243,7 +243,7 @@ def test_one_request_ends_the_transactions_of_several_producers(ask, broker):
     """In the partitions of several topics, and in those of groups."""
     broker.create_topics({"ended": 1})
     topic = image_of(broker, "ended")
-    groups = broker.node.broker.groups
+    groups = broker.node.broker.coordinators.groups
     markers = []
     for name, is_commit in (("ends well", True), ("ends badly", False)):
         producer_id, epoch = initialize(ask, name)

@@ -95,7 +95,7 @@ def connection(broker):
 @pytest.fixture
 def slow_down(broker, monkeypatch):
     """Called, it makes the coordinator answer late when partitions are to be added."""
-    transactions = broker.node.broker.transactions
+    transactions = broker.node.broker.coordinators.transactions
     add = transactions.add_partitions
 
     async def later(*question):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from dataclasses import dataclass
 
 from odradek.broker.access.access_tokens import AccessTokens
 from odradek.broker.access.delegation_tokens import DelegationTokens
@@ -14,45 +14,28 @@ from odradek.env.executor import Executor
 from odradek.env.randomness import RandomBytes
 
 
-class GateContext(Protocol):
-    """The parts of a `Broker` or of a controller that authenticate clients."""
+@dataclass(slots=True)
+class GateContext:
+    """The parts that authenticate clients."""
 
-    @property
-    def config(self) -> BrokerConfig:
-        """The newest configuration."""
-        ...
+    config: BrokerConfig
+    """The newest configuration."""
+    clock: Clock
+    """The clock for the lifetimes of sessions."""
+    loop: asyncio.AbstractEventLoop
+    """The event loop that serves the connections."""
+    executor: Executor
+    """Runs the steps of logins that read files."""
+    random_bytes: RandomBytes
+    """The source of nonces."""
+    metadata: MetadataCache
+    """The metadata with the credentials of SCRAM."""
+    tokens: DelegationTokens
+    """The delegation tokens with which clients log in."""
+    access_tokens: AccessTokens
+    """Validates the tokens of OAUTHBEARER."""
 
-    @property
-    def clock(self) -> Clock:
-        """The clock for the lifetimes of sessions."""
-        ...
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop that serves the connections."""
-        ...
-
-    @property
-    def executor(self) -> Executor:
-        """Runs the steps of logins that read files."""
-        ...
-
-    @property
-    def random_bytes(self) -> RandomBytes:
-        """The source of nonces."""
-        ...
-
-    @property
-    def metadata(self) -> MetadataCache:
-        """The metadata with the credentials of SCRAM."""
-        ...
-
-    @property
-    def tokens(self) -> DelegationTokens:
-        """The delegation tokens with which clients log in."""
-        ...
-
-    @property
-    def access_tokens(self) -> AccessTokens:
-        """Validates the tokens of OAUTHBEARER."""
-        ...
+    def update_config(self, config: BrokerConfig) -> None:
+        """Use changed dynamic settings, and the keys of issuers that they name."""
+        self.config = config
+        self.access_tokens.use(config)

@@ -212,7 +212,9 @@ def handle(
                     raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return _now_or_later(append_all(broker, context, request, UNCONDITIONAL))
     records = _batches(broker, context, request)
-    permission = decide(broker.verification, transactional_id, context.api_version, records)
+    permission = decide(
+        broker.coordinators.verification, transactional_id, context.api_version, records
+    )
     if permission.turn is not None:
         keep_records(request)
         return _confirm_and_append(broker, context, request, permission, permission.turn)
@@ -340,7 +342,7 @@ async def _confirm_and_append(
 ) -> ProduceResponse | None:
     """Append after the coordinator has confirmed the first batches of the transaction."""
     async with turn:
-        await confirm(broker.verification, permission)
+        await confirm(broker.coordinators.verification, permission)
         answer = append_all(broker, context, request, permission)
         response = await answer if isinstance(answer, Coroutine) else answer
     return await response if isinstance(response, asyncio.Future) else response

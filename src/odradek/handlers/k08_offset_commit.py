@@ -76,7 +76,7 @@ def quick(
         if not authorizer.permits_quickly(peer, read, TOPIC, image.name):
             return None
     committer = Committer(member_id, instance_id, epoch, False, version)
-    if not broker.groups.commit_at_once(group_id, committer, image, partitions):
+    if not broker.coordinators.groups.commit_at_once(group_id, committer, image, partitions):
         return None  # `handle` waits, or returns the error
     return single_offset_commit.encode_answer(correlation_id, topic, partitions)
 
@@ -91,7 +91,7 @@ def handle(broker: Broker, context: RequestContext, request: OffsetCommitRequest
         refused = _refuse_unreadable(broker, context, request, by_id)
     refused += _refuse_unknown(topics, request, by_id)
     if not refused:
-        return broker.groups.commit_offsets(context, request)
+        return broker.coordinators.groups.commit_offsets(context, request)
     return _commit_others(broker, context, request, refused)
 
 
@@ -178,7 +178,7 @@ async def _commit_others(
     if not request.topics:
         return OffsetCommitResponse(topics=refused)
     try:
-        answer = broker.groups.commit_offsets(context, request)
+        answer = broker.coordinators.groups.commit_offsets(context, request)
         response = await answer if isinstance(answer, asyncio.Future) else answer
     except ApiError as error:
         response = OffsetCommitResponse(

@@ -113,7 +113,7 @@ def _fetch(
 ) -> Answer:
     """Return the offsets of one group, or a future of the offsets."""
     try:
-        return broker.groups.fetch_offsets(group, require_stable)
+        return broker.coordinators.groups.fetch_offsets(group, require_stable)
     except ApiError as error:
         return _failed(group, error.code, version)
 

@@ -32,7 +32,7 @@ async def handle(
     """Join the group and wait for the other members."""
     try:
         require(broker, context, AclOperation.READ, GROUP, request.group_id)
-        response: JoinGroupResponse = await broker.groups.join(context, request)
+        response: JoinGroupResponse = await broker.coordinators.groups.join(context, request)
     except ApiError as error:
         member_id = request.member_id if error.code in _WITH_MEMBER_ID else ""
         response = join_failed(error.code, member_id)

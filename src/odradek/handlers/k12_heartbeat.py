@@ -20,7 +20,7 @@ from odradek.wire.generated.heartbeat_response import HeartbeatResponse
 def handle(broker: Broker, context: RequestContext, request: HeartbeatRequest) -> Answer:
     """Restart the member's session timeout."""
     require(broker, context, AclOperation.READ, GROUP, request.group_id)
-    return broker.groups.heartbeat(request)
+    return broker.coordinators.groups.heartbeat(request)
 
 
 def _error_response(request: HeartbeatRequest, error: ApiError) -> HeartbeatResponse:

@@ -28,7 +28,7 @@ async def handle(
         request.members = [MemberIdentity(member_id=request.member_id)]
     try:
         require(broker, context, AclOperation.READ, GROUP, request.group_id)
-        answer = broker.groups.leave(request)
+        answer = broker.coordinators.groups.leave(request)
         response = await answer if isinstance(answer, asyncio.Future) else answer
     except ApiError as error:
         response = _failed(request, error.code)

@@ -26,7 +26,7 @@ def handle(broker: Broker, context: RequestContext, request: SyncGroupRequest) -
     ):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     require(broker, context, AclOperation.READ, GROUP, request.group_id)
-    return broker.groups.sync(request)
+    return broker.coordinators.groups.sync(request)
 
 
 HANDLER = Handler(request=SyncGroupRequest, handle=handle)

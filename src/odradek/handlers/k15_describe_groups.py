@@ -26,7 +26,7 @@ async def handle(
         broker,
         context,
         request.groups,
-        partial(broker.groups.describe_groups, context),
+        partial(broker.coordinators.groups.describe_groups, context),
         DescribedGroup,
         with_operations=request.include_authorized_operations,
     )

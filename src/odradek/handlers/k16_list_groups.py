@@ -18,7 +18,9 @@ async def handle(
     broker: Broker, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
     """Return the groups that pass the filters."""
-    groups = await broker.groups.list_groups(request.states_filter, request.types_filter)
+    groups = await broker.coordinators.groups.list_groups(
+        request.states_filter, request.types_filter
+    )
     describe = AclOperation.DESCRIBE
     if not permits_cluster(broker, context, describe, log_denied=False):
         groups = [

@@ -44,7 +44,7 @@ def handle(
     broker: Broker, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse:
     """Return the APIs of broker listeners."""
-    served = broker.served_versions
+    served = broker.versions.apis
     if not broker.client_telemetry.machine.has_subscriptions:
         served = [each for each in served if each[0] not in TELEMETRY_KEYS]
     return _respond(broker, context, request, served)
@@ -54,7 +54,7 @@ def handle_on_controller(
     controller: Controller, context: RequestContext, request: ApiVersionsRequest | None
 ) -> ApiVersionsResponse:
     """Return the APIs of controller listeners."""
-    return _respond(controller, context, request, controller.served_versions)
+    return _respond(controller, context, request, controller.versions.apis)
 
 
 def _respond(
@@ -82,12 +82,15 @@ def _respond(
     )
     answer.supported_features = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)
-        for name, (low, high) in node.supported_features.items()
+        for name, (low, high) in node.versions.features.items()
         if low or context.api_version >= ZERO_LEVEL_FEATURES_VERSION
     ]
     answer.finalized_features = [
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in (*features.finalized.items(), (KRAFT_VERSION, node.kraft_version()))
+        for name, level in (
+            *features.finalized.items(),
+            (KRAFT_VERSION, node.versions.kraft_version()),
+        )
         if level
     ]
     return answer

@@ -47,8 +47,8 @@ def handle(
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         refused = partial(_refused, context.api_version)
-        return answered(broker.transactions.initialize, request, refused=refused)
-    producer_id = broker.producer_ids.take()
+        return answered(broker.coordinators.transactions.initialize, request, refused=refused)
+    producer_id = broker.coordinators.producer_ids.take()
     if producer_id is None:
         return _wait(broker)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
@@ -75,7 +75,7 @@ def _authorize(broker: Broker, context: RequestContext, request: InitProducerIdR
 
 
 async def _wait(broker: Broker) -> InitProducerIdResponse:
-    producer_id = await broker.producer_ids.allocate()
+    producer_id = await broker.coordinators.producer_ids.allocate()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 

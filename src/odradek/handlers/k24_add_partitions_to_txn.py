@@ -124,12 +124,17 @@ async def _add(broker: Broker, version: int, asked: AddPartitionsToTxnTransactio
     who = (asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions)
     if asked.verify_only:
         verified: Codes = await answered(
-            broker.transactions.verify_partitions, *who, refused=_for_all(names, version)
+            broker.coordinators.transactions.verify_partitions,
+            *who,
+            refused=_for_all(names, version),
         )
         return verified
     client_version = 2 if version >= EPOCH_BUMP_REQUEST_VERSION else 0
     refused: Codes | None = await answered(
-        broker.transactions.add_partitions, *who, client_version, refused=_for_all(names, version)
+        broker.coordinators.transactions.add_partitions,
+        *who,
+        client_version,
+        refused=_for_all(names, version),
     )
     return refused or dict.fromkeys(names, ErrorCode.NONE)
 

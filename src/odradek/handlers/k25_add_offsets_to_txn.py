@@ -28,9 +28,9 @@ async def handle(
     """Add the group's partition. Only clients with transaction protocol 1 send this request."""
     require(broker, context, AclOperation.WRITE, TRANSACTIONAL_ID, request.transactional_id)
     require(broker, context, AclOperation.READ, GROUP, request.group_id)
-    index = broker.groups.partition_for(request.group_id)
+    index = broker.coordinators.groups.partition_for(request.group_id)
     refused: AddOffsetsToTxnResponse | None = await answered(
-        broker.transactions.add_partitions,
+        broker.coordinators.transactions.add_partitions,
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

@@ -33,7 +33,7 @@ def handle(
     client_version = 2 if context.api_version >= EPOCH_BUMP_REQUEST_VERSION else 0
     refused = partial(_refused, context.api_version)
     answer: EndTxnResponse | Awaitable[EndTxnResponse] = answered_soon(
-        broker.transactions.end, request, client_version, refused=refused
+        broker.coordinators.transactions.end, request, client_version, refused=refused
     )
     return answer
 

@@ -36,7 +36,7 @@ async def handle(
     if not permits_cluster(broker, context, AclOperation.ALTER, log_denied=False):
         require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
     written = [
-        (asked.producer_id, _refusal(asked) or broker.markers.write(_marker(asked)))
+        (asked.producer_id, _refusal(asked) or broker.coordinators.markers.write(_marker(asked)))
         for asked in request.markers
     ]
     by_producer: dict[int, Results] = {}

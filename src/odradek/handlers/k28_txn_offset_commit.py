@@ -108,9 +108,9 @@ async def _commit(
     """
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    index = broker.groups.partition_for(request.group_id)
+    index = broker.coordinators.groups.partition_for(request.group_id)
     guard = await _confirm(broker, context, request, index)
-    shard = broker.groups.runtime.shard(index)
+    shard = broker.coordinators.groups.runtime.shard(index)
     answer = shard.write_in_transaction(
         request.producer_id,
         request.producer_epoch,
@@ -136,13 +136,13 @@ async def _confirm(
     protocol = protocol_of_offset_commit(context.api_version)
     writer = Writer(request.transactional_id, request.producer_id, request.producer_epoch, protocol)
     partition = broker.replicas.find(OFFSETS_TOPIC, index)
-    guards, failed = broker.verification.begin(writer, {partition: NO_SEQUENCE})
+    guards, failed = broker.coordinators.verification.begin(writer, {partition: NO_SEQUENCE})
     name = TopicPartition(OFFSETS_TOPIC, index)
     if name in failed:
         raise failed[name]
     if not guards:
         return 0
-    refused = await broker.verification.confirm(writer, guards)
+    refused = await broker.coordinators.verification.confirm(writer, guards)
     if name in refused:
         raise ApiError(refused[name])
     return guards[name]

@@ -54,7 +54,7 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> None:
     if len(f"{topic}-{index}".encode()) > _NAME_MAX:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     path = path.rstrip("/")
-    for directory in broker.logs.online_directories:
+    for directory in broker.storage.logs.online_directories:
         if directory.path == path:
             break
     else:
@@ -66,10 +66,9 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> None:
     except ApiError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             raise
-        broker.logs.prefer(TopicPartition(topic, index), directory)
+        broker.storage.logs.prefer(TopicPartition(topic, index), directory)
         raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE) from error
-    if broker.directory_moves is not None:
-        broker.directory_moves.start(partition, directory)
+    broker.storage.moves.start(partition, directory)
 
 
 def _response(results: dict[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:

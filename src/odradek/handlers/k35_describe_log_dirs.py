@@ -33,7 +33,9 @@ def handle(
     wanted: set[TopicPartition] | None = None
     if request.topics is not None:
         wanted = {TopicPartition(t.topic, index) for t in request.topics for index in t.partitions}
-    results = [_describe(broker, directory, wanted) for directory in broker.logs.directories]
+    results = [
+        _describe(broker, directory, wanted) for directory in broker.storage.logs.directories
+    ]
     return DescribeLogDirsResponse(results=results)
 
 
@@ -45,7 +47,7 @@ def _describe(
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for log in broker.logs.logs_in(directory):
+    for log in broker.storage.logs.logs_in(directory):
         if wanted is not None and log.topic_partition not in wanted:
             continue
         name, index = log.topic_partition
@@ -54,13 +56,13 @@ def _describe(
         topic.partitions.append(
             DescribeLogDirsPartition(partition_index=index, partition_size=log.size, offset_lag=lag)
         )
-    for key, log in broker.logs.futures.items():
+    for key, log in broker.storage.logs.futures.items():
         if log.directory is not directory:
             continue
         if wanted is not None and key not in wanted:
             continue
         topic = topics.setdefault(key.topic, DescribeLogDirsTopic(name=key.topic))
-        current = broker.logs.get(key)
+        current = broker.storage.logs.get(key)
         topic.partitions.append(
             DescribeLogDirsPartition(
                 partition_index=key.partition,
@@ -71,7 +73,7 @@ def _describe(
         )
     result.topics = list(topics.values())
     try:
-        result.total_bytes, result.usable_bytes = broker.logs.storage.file_system.space(
+        result.total_bytes, result.usable_bytes = broker.storage.logs.storage.file_system.space(
             directory.path
         )
     except OSError as error:

@@ -23,7 +23,7 @@ async def handle(
     group_ids = dict.fromkeys(request.groups_names)
     refused = denied(broker, context, AclOperation.DELETE, GROUP, group_ids)
     allowed = dict.fromkeys(each for each in group_ids if each not in refused)
-    results = await broker.groups.delete_groups(allowed)
+    results = await broker.coordinators.groups.delete_groups(allowed)
     failed = [
         DeletableGroupResult(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         for each in group_ids

@@ -40,7 +40,7 @@ async def handle(
         for topic in request.topics
     ]
     request.topics = [each for each in request.topics if each.partitions]
-    answer = broker.groups.delete_offsets(request)
+    answer = broker.coordinators.groups.delete_offsets(request)
     response: OffsetDeleteResponse = await answer if isinstance(answer, asyncio.Future) else answer
     for unknown in refused:
         if not unknown.partitions:

@@ -38,7 +38,7 @@ async def _describe(
             transactional_id=transactional_id,
             error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         )
-    state: TransactionState = await broker.transactions.describe(transactional_id)
+    state: TransactionState = await broker.coordinators.transactions.describe(transactional_id)
     hidden = denied(broker, context, describe, TOPIC, (each.topic for each in state.topics))
     state.topics = [each for each in state.topics if each.topic not in hidden]
     return state

@@ -36,7 +36,7 @@ async def handle(
     names = request.state_filters
     phases = {BY_LABEL[name] for name in names if name in BY_LABEL} if names else None
     wanted = Filter(frozenset(request.producer_id_filters), phases, request.duration_filter)
-    found = await broker.transactions.list(wanted)
+    found = await broker.coordinators.transactions.list(wanted)
     if request.transactional_id_pattern:
         pattern, unmatched = request.transactional_id_pattern, found
         found = await call(broker.executor, lambda: _matching(pattern, unmatched))

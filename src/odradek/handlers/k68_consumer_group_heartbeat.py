@@ -42,7 +42,7 @@ def handle(
     names = request.subscribed_topic_names or ()
     if denied(broker, context, AclOperation.DESCRIBE, TOPIC, names):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return broker.groups.consumer_heartbeat(context, request)
+    return broker.coordinators.groups.consumer_heartbeat(context, request)
 
 
 HANDLER = Handler(request=ConsumerGroupHeartbeatRequest, handle=handle)

@@ -33,7 +33,7 @@ async def handle(
         broker,
         context,
         request.group_ids,
-        broker.groups.describe_consumer_groups,
+        broker.coordinators.groups.describe_consumer_groups,
         DescribedGroup,
         with_operations=request.include_authorized_operations,
     )

@@ -29,7 +29,7 @@ def handle(
     names = request.subscribed_topic_names or ()
     if denied(broker, context, AclOperation.DESCRIBE, TOPIC, names):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return broker.share_groups.heartbeat(context, request)
+    return broker.coordinators.share_groups.heartbeat(context, request)
 
 
 HANDLER = Handler(request=ShareGroupHeartbeatRequest, handle=handle)

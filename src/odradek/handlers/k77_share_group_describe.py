@@ -32,7 +32,7 @@ async def handle(
         broker,
         context,
         request.group_ids,
-        broker.share_groups.describe,
+        broker.coordinators.share_groups.describe,
         DescribedGroup,
         with_operations=request.include_authorized_operations,
     )

@@ -28,7 +28,7 @@ def handle(
 ) -> Awaitable[InitializeShareGroupStateResponse]:
     """Return a result for each share partition."""
     require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
-    return broker.shares.answer(INITIALIZE, request)
+    return broker.coordinators.shares.answer(INITIALIZE, request)
 
 
 HANDLER = Handler(request=InitializeShareGroupStateRequest, handle=handle)

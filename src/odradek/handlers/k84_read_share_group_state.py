@@ -24,7 +24,7 @@ def handle(
 ) -> Awaitable[ReadShareGroupStateResponse]:
     """Return a result for each share partition."""
     require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
-    return broker.shares.answer(READ, request)
+    return broker.coordinators.shares.answer(READ, request)
 
 
 HANDLER = Handler(request=ReadShareGroupStateRequest, handle=handle)

@@ -24,7 +24,7 @@ def handle(
 ) -> Awaitable[WriteShareGroupStateResponse]:
     """Return a result for each share partition."""
     require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
-    return broker.shares.answer(WRITE, request)
+    return broker.coordinators.shares.answer(WRITE, request)
 
 
 HANDLER = Handler(request=WriteShareGroupStateRequest, handle=handle)

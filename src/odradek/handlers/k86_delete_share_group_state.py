@@ -23,7 +23,7 @@ def handle(
 ) -> Awaitable[DeleteShareGroupStateResponse]:
     """Return a result for each share partition."""
     require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
-    return broker.shares.answer(DELETE, request)
+    return broker.coordinators.shares.answer(DELETE, request)
 
 
 HANDLER = Handler(request=DeleteShareGroupStateRequest, handle=handle)

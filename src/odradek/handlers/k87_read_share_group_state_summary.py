@@ -28,7 +28,7 @@ def handle(
 ) -> Awaitable[ReadShareGroupStateSummaryResponse]:
     """Return a result for each share partition."""
     require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
-    return broker.shares.answer(READ_SUMMARY, request)
+    return broker.coordinators.shares.answer(READ_SUMMARY, request)
 
 
 HANDLER = Handler(request=ReadShareGroupStateSummaryRequest, handle=handle)

@@ -53,7 +53,7 @@ async def handle(
     require(broker, context, AclOperation.READ, GROUP, request.group_id)
     if request.topology is not None:
         _check_topics(broker, context, request.topology)
-    outcome: Outcome = await settled(broker.groups.streams_heartbeat(context, request))
+    outcome: Outcome = await settled(broker.coordinators.groups.streams_heartbeat(context, request))
     if outcome.missing_topics:
         _create(broker, context, outcome.response, outcome.missing_topics)
     return outcome.response

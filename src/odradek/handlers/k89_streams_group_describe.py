@@ -31,7 +31,7 @@ async def handle(
         broker,
         context,
         request.group_ids,
-        broker.groups.describe_streams_groups,
+        broker.coordinators.groups.describe_streams_groups,
         DescribedGroup,
         with_operations=request.include_authorized_operations,
     )

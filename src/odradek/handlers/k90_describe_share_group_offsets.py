@@ -48,7 +48,7 @@ async def _describe(
         check_enabled(broker)
         require(broker, context, AclOperation.DESCRIBE, GROUP, asked.group_id)
         if asked.topics is None:
-            group = await broker.share_groups.describe_offsets(asked)
+            group = await broker.coordinators.share_groups.describe_offsets(asked)
             names = [each.topic_name for each in group.topics]
             refused = denied(broker, context, AclOperation.DESCRIBE, TOPIC, names)
             group.topics = [each for each in group.topics if each.topic_name not in refused]
@@ -59,7 +59,7 @@ async def _describe(
             group_id=asked.group_id,
             topics=[each for each in asked.topics if each.topic_name not in refused],
         )
-        group = await broker.share_groups.describe_offsets(allowed)
+        group = await broker.coordinators.share_groups.describe_offsets(allowed)
         group.topics += [_refused(each) for each in asked.topics if each.topic_name in refused]
     except ApiError as error:
         return DescribeShareGroupOffsetsResponseGroup(

@@ -36,7 +36,7 @@ async def handle(
         group_id=request.group_id,
         topics=[each for each in request.topics if each.topic_name not in refused],
     )
-    response = await broker.share_groups.alter_offsets(allowed)
+    response = await broker.coordinators.share_groups.alter_offsets(allowed)
     response.responses[:0] = failed
     return response
 

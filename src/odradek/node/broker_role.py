@@ -9,10 +9,11 @@ from functools import partial
 
 from odradek.broker.access.access_tokens import AccessTokens
 from odradek.broker.access.authorizer import Authorizer
-from odradek.broker.broker import Broker
+from odradek.broker.broker import Broker, BrokerStorage
 from odradek.broker.clients.quotas import QuotaManagers
 from odradek.broker.clients.telemetry import ClientTelemetry
 from odradek.broker.controller.lifecycle import BrokerLifecycle
+from odradek.broker.controller.topic_creation import TopicCreation
 from odradek.broker.partitions.cold_reads import ColdReads
 from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.replication.directory_moves import DirectoryMoves
@@ -27,11 +28,12 @@ from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.entry import Inject
+from odradek.handlers.gate_context import GateContext
 from odradek.log import LogDirectory, PartitionLog
 from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
 from odradek.node.channels import Channels
-from odradek.node.coordinators import Coordinators, channels_to_brokers, compose
+from odradek.node.coordinators import channels_to_brokers, compose
 from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
 from odradek.node.replication import BrokerReplication
@@ -75,13 +77,14 @@ class BrokerRole:
             config, clock, network, random_bytes, replicas, channels, lambda: lifecycle.epoch
         )
         self._brokers = channels_to_brokers(config, network, random_bytes)
+        topic_creation = TopicCreation(channels.requests, lambda: dynamic.newest)
         coordinators = compose(
-            config,
-            lambda: dynamic.newest,
+            dynamic,
             clock,
             random_bytes,
             replicas,
             channels.requests,
+            topic_creation,
             self._brokers,
             lambda: lifecycle.epoch,
             loop,
@@ -89,33 +92,32 @@ class BrokerRole:
             on_loaded,
         )
         cold_reads = ColdReads(storage.logs.storage, loop)
-        parts = self._brokers.dead_letters, replicas, metadata.cache, dynamic, cold_reads
+        self._moves = DirectoryMoves(config, replicas, executor, loop, clock.monotonic_ms)
+        share_parts = self._brokers.dead_letters, replicas, metadata.cache, dynamic, cold_reads
         self.broker = broker = Broker(
-            node_id=config.node_id,
             cluster_id=cluster_id,
             loop=loop,
             executor=executor,
             clock=clock,
-            random_bytes=random_bytes,
             config=config,
             metadata=metadata.cache,
             tokens=metadata.tokens,
-            access_tokens=access_tokens,
+            versions=metadata.supported_versions(served_versions(config)),
             controller=channels.requests,
-            logs=storage.logs,
+            topic_creation=topic_creation,
             replicas=replicas,
             fetch_sessions=_fetch_sessions(config, random_bytes),
             cold_reads=cold_reads,
-            **coordinators._asdict(),
-            share_partitions=share_partitions(coordinators, *parts, clock, executor),
+            share_partitions=share_partitions(
+                coordinators, topic_creation, *share_parts, clock, executor
+            ),
+            coordinators=coordinators,
+            storage=BrokerStorage(storage.logs, self._moves),
             client_telemetry=ClientTelemetry(config.telemetry_max_bytes, random_bytes),
-            supported_features=SUPPORTED_FEATURES,
-            kraft_version=lambda: metadata.raft.settings.kraft_version,
-            served_versions=served_versions(config),
             authorizer=authorizer,
         )
-        self.service = self._new_service(broker, endpoints, inject)
-        self._install_publishers(coordinators, SettingsPublisher(broker, dynamic, topic_configs))
+        self.service = self._new_service(broker, endpoints, random_bytes, access_tokens, inject)
+        self._install_publishers(SettingsPublisher(broker, dynamic, topic_configs))
 
     def use_quotas(self, quotas: QuotaManagers) -> None:
         """Measure clients while there are limits."""
@@ -138,38 +140,43 @@ class BrokerRole:
 
     @staticmethod
     def _new_service(
-        broker: Broker, endpoints: Sequence[BoundEndpoint], inject: Inject | None
+        broker: Broker,
+        endpoints: Sequence[BoundEndpoint],
+        random_bytes: RandomBytes,
+        access_tokens: AccessTokens,
+        inject: Inject | None,
     ) -> Service:
+        gate_context = GateContext(
+            broker.config,
+            broker.clock,
+            broker.loop,
+            broker.executor,
+            random_bytes,
+            broker.metadata,
+            broker.tokens,
+            access_tokens,
+        )
         dispatcher = Dispatcher(broker_table(broker), broker.clock, inject, broker.executor)
-        service = Service(broker.config, dispatcher, endpoints, broker)
+        service = Service(broker.config, dispatcher, endpoints, gate_context)
         broker.use_certificate_names(service.certificate_names)
         return service
 
-    @staticmethod
-    def _new_moves(broker: Broker) -> DirectoryMoves:
-        moves = DirectoryMoves(
-            broker.config, broker.replicas, broker.executor, broker.loop, broker.clock.monotonic_ms
-        )
-        broker.use_directory_moves(moves)
-        broker.replicas.continue_moves(moves.resume)
-        return moves
-
-    def _install_publishers(self, coordinators: Coordinators, settings: SettingsPublisher) -> None:
+    def _install_publishers(self, settings: SettingsPublisher) -> None:
         """Install the publishers. The coordinators get each metadata change before the replicas."""
         self._settings = settings
-        self._moves = self._new_moves(self.broker)
         settings.listen(self.service.update_config)
         settings.listen(self.replication.throttles.update_config)
         settings.listen(self._moves.update_config)
-        coordinators.listen(self.broker.replicas)
-        broker = self.broker
+        broker, coordinators = self.broker, self.broker.coordinators
+        coordinators.listen(broker.replicas)
+        broker.replicas.continue_moves(self._moves.resume)
         self._storage.listen(self._on_directory_failure)
         loader = self._metadata.loader
         loader.install(settings)
         loader.install(self.replication.throttles)
         for each in self._brokers:
             loader.install(each)
-        loader.install(CoordinatorPublisher(broker.groups, broker.transactions, broker.shares))
+        loader.install(CoordinatorPublisher(coordinators))
         loader.install(broker.replicas)
         coordinators.groups.use_authorizer(broker.authorizer)
         coordinators.startup()
@@ -261,14 +268,10 @@ class BrokerRole:
         broker = self.broker
         await self._moves.close()
         self.replication.close()
-        broker.transactions.shutdown()
-        broker.groups.shutdown()
-        broker.share_groups.close()
-        broker.shares.shutdown()
+        broker.coordinators.shutdown()
         self._brokers.close()
         await broker.share_partitions.close()
-        await broker.share_persister.close()
-        await broker.producer_ids.close()
+        await broker.coordinators.close()
         self._channels.close()
         await broker.topic_creation.close()
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from odradek.broker.access.access_tokens import AccessTokens
 from odradek.broker.access.authorizer import Authorizer
-from odradek.broker.access.delegation_tokens import DelegationTokens
 from odradek.broker.clients.quotas import QuotaManagers, charge_on_controller
 from odradek.broker.controller.controller import Controller
 from odradek.broker.controller.member_channel import MemberControllerChannel
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.controller.registration import ControllerRegistration
-from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.broker.settings.dynamic_config import DynamicConfig
@@ -26,6 +23,7 @@ from odradek.env.executor import Executor
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.handlers.dispatch import Dispatcher
+from odradek.handlers.gate_context import GateContext
 from odradek.network.listeners import Endpoint
 from odradek.node.channels import controller_channel
 from odradek.node.elections import Elections
@@ -33,23 +31,6 @@ from odradek.node.format import Identity
 from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
 from odradek.node.serving import controller_table, controller_versions
-
-
-@dataclass(slots=True)
-class _GateParts:
-    """The `GateContext` of a controller."""
-
-    config: BrokerConfig
-    clock: Clock
-    loop: asyncio.AbstractEventLoop
-    executor: Executor
-    random_bytes: RandomBytes
-    metadata: MetadataCache
-    tokens: DelegationTokens
-    access_tokens: AccessTokens
-
-    def update_config(self, config: BrokerConfig) -> None:
-        self.config = config
 
 
 class ControllerRole:
@@ -74,7 +55,7 @@ class ControllerRole:
         self._config = config
         self._clock = clock
         loop, cache, tokens = asyncio.get_running_loop(), metadata.cache, metadata.tokens
-        self._gate_parts = _GateParts(
+        self._gate_context = GateContext(
             config, clock, loop, executor, random_bytes, cache, tokens, access_tokens
         )
         self.service: Service | None = None
@@ -99,9 +80,7 @@ class ControllerRole:
             metadata=metadata.cache,
             tokens=metadata.tokens,
             dynamic=DynamicConfig(config),
-            supported_features=SUPPORTED_FEATURES,
-            kraft_version=lambda: metadata.raft.settings.kraft_version,
-            served_versions=controller_versions(),
+            versions=metadata.supported_versions(controller_versions()),
             authorizer=authorizer,
         )
         self._channel: MemberControllerChannel | None = None
@@ -126,16 +105,14 @@ class ControllerRole:
         """
         if endpoints:
             dispatcher = Dispatcher(
-                controller_table(self._parts), self._clock, executor=self._gate_parts.executor
+                controller_table(self._parts), self._clock, executor=self._gate_context.executor
             )
             self._quotas.listen(
                 lambda quotas: dispatcher.use_charge(
                     None if quotas is None else charge_on_controller
                 )
             )
-            self.service = Service(
-                self._config, dispatcher, endpoints, gate_context=self._gate_parts
-            )
+            self.service = Service(self._config, dispatcher, endpoints, self._gate_context)
             self._quotas.limit_connections(self.service.rates)
             self.service.start()
 
@@ -150,7 +127,6 @@ class ControllerRole:
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed dynamic settings."""
-        self._gate_parts.update_config(config)
         if self.service is not None:
             self.service.update_config(config)
 

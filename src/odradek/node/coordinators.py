@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from odradek.broker.controller.channel import ControllerChannel
 from odradek.broker.controller.topic_creation import TopicCreation
+from odradek.broker.coordinator.coordinators import Coordinators
 from odradek.broker.coordinator.group_coordinator import GroupCoordinator
 from odradek.broker.coordinator.latest_offsets import LatestOffsets
 from odradek.broker.coordinator.marker_sender import MarkerSender
@@ -22,6 +23,7 @@ from odradek.broker.coordinator.transaction_coordinator import TransactionCoordi
 from odradek.broker.coordinator.verification import Verification
 from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.peers.channels import BrokerChannels
+from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.registrations import Endpoint
 from odradek.env.clock import Clock
@@ -74,39 +76,13 @@ def channels_to_brokers(
     )
 
 
-class Coordinators(NamedTuple):
-    """The coordinators and their helpers. The names are the names of `Broker`'s fields."""
-
-    topic_creation: TopicCreation
-    groups: GroupCoordinator
-    producer_ids: ProducerIds
-    markers: MarkerWriter
-    transactions: TransactionCoordinator
-    verification: Verification
-    shares: ShareCoordinator
-    share_persister: SharePersister
-    share_groups: ShareGroups
-
-    def listen(self, replicas: ReplicaManager) -> None:
-        """Register the coordinators as listeners of leader elections."""
-        replicas.leadership_listeners[OFFSETS_TOPIC] = self.groups
-        replicas.leadership_listeners[TRANSACTION_TOPIC] = self.transactions
-        replicas.leadership_listeners[SHARE_STATE_TOPIC] = self.shares
-
-    def startup(self) -> None:
-        """Begin to accept requests."""
-        self.groups.startup()
-        self.transactions.startup()
-        self.shares.startup()
-
-
 def compose(
-    config: BrokerConfig,
-    current_config: Callable[[], BrokerConfig],
+    dynamic: DynamicConfig,
     clock: Clock,
     random_bytes: RandomBytes,
     replicas: ReplicaManager,
     controller: ControllerChannel,
+    topic_creation: TopicCreation,
     channels: CoordinatorChannels,
     broker_epoch: Callable[[], int],
     loop: asyncio.AbstractEventLoop,
@@ -118,6 +94,7 @@ def compose(
     `broker_epoch` returns the epoch of this broker's registration. `on_loaded` is called with the
     number of records of each partition that a coordinator has loaded.
     """
+    config = dynamic.base
     groups = GroupCoordinator(
         config,
         clock,
@@ -140,11 +117,10 @@ def compose(
         on_loaded,
     )
     remote = RemoteMembership(config.node_id, channels.membership, loop)
-    verification = Verification(transactions, remote, current_config, clock)
+    verification = Verification(transactions, remote, lambda: dynamic.newest, clock)
     shares = ShareCoordinator(
         config, clock, ReplicaTopic(replicas, SHARE_STATE_TOPIC), loop, executor, on_loaded
     )
-    topic_creation = TopicCreation(controller, current_config)
     persister = SharePersister(
         config.node_id, shares, channels.share_state, topic_creation, random_bytes, loop
     )
@@ -157,7 +133,6 @@ def compose(
     )
     groups.delete_states_with(share_groups.delete_states)
     return Coordinators(
-        topic_creation,
         groups,
         producer_ids,
         markers,

@@ -173,9 +173,10 @@ class Service:
         config: BrokerConfig,
         dispatcher: Dispatcher,
         endpoints: Iterable[Endpoint],
-        gate_context: GateContext | None = None,
+        gate_context: GateContext,
     ) -> None:
-        """`gate_context` is what the gates of listeners use whose clients must authenticate."""
+        """`gate_context` is what the gates of listeners use whose clients must authenticate. This
+        service passes changed settings to it."""
         self._config = config
         self._gate_context = gate_context
         self.dispatcher = dispatcher
@@ -187,7 +188,7 @@ class Service:
         )
         self._use_rates(config)
         limits = limits_of(config)
-        gates = {} if gate_context is None else gates_of(gate_context, dispatcher)
+        gates = gates_of(gate_context, dispatcher)
         self.server = Server(dispatcher, limits, endpoints, gates, self.rates)
 
     def _use_rates(self, config: BrokerConfig) -> None:
@@ -207,8 +208,7 @@ class Service:
         """Apply changed settings. Keys and certificates are read again."""
         self.server.use_limits(limits_of(config))
         self._use_rates(config)
-        if self._gate_context is not None:
-            self._gate_context.access_tokens.use(config)
+        self._gate_context.update_config(config)
         for endpoint in self.server.endpoints:
             tls, listener = _tls(config, endpoint.name), endpoint.listener
             if tls is None or not isinstance(listener, SocketListener):

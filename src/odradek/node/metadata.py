@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from odradek.broker.access.delegation_tokens import DelegationTokens
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.metadata.publisher import Publishers
 from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
+from odradek.broker.metadata.supported_versions import SupportedVersions
 from odradek.broker.raft.client import RaftClient
 from odradek.broker.raft.metadata_log import MetadataLog
 from odradek.config.broker_config import BrokerConfig
+from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
@@ -84,6 +86,10 @@ class NodeMetadata:
     def is_only_voter(self) -> bool:
         """Whether this node is the only voter of the quorum at present."""
         return self.raft.machine.is_only_voter
+
+    def supported_versions(self, apis: Sequence[tuple[int, int, int]]) -> SupportedVersions:
+        """Return what ApiVersions tells the clients of listeners that serve `apis`."""
+        return SupportedVersions(apis, SUPPORTED_FEATURES, lambda: self.raft.settings.kraft_version)
 
     def start(self) -> None:
         """Join the quorum."""

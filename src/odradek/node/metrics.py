@@ -213,7 +213,7 @@ def _event_loop(selector: NodeSelector) -> Iterator[Family]:
 
 
 def _groups(node: BrokerSources) -> Iterator[Family]:
-    groups = node.broker.groups
+    groups = node.broker.coordinators.groups
     states = groups.count_by_state()
     name = "kafka_coordinator_group_groupmetadatamanager_numgroups"
     yield Family(name, "gauge", "Groups that this broker coordinates.", one(sum(states.values())))
@@ -242,7 +242,7 @@ def _groups(node: BrokerSources) -> Iterator[Family]:
 
 
 def _cleaner(node: BrokerSources) -> Iterator[Family]:
-    cleaner = node.broker.logs.cleaner
+    cleaner = node.broker.storage.logs.cleaner
     if cleaner is None:
         return
     last = cleaner.statistics
@@ -282,7 +282,7 @@ def _cleaner(node: BrokerSources) -> Iterator[Family]:
 
 
 def _transactions(node: BrokerSources) -> Iterator[Family]:
-    transactions = node.broker.transactions
+    transactions = node.broker.coordinators.transactions
     phases = transactions.count_by_phase()
     yield Family(
         "odradek_transactional_ids", "gauge", "Transactional ids by state.",

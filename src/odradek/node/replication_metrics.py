@@ -60,7 +60,7 @@ def _missing_for_min_isr(partition: Partition) -> int:
 
 def log_directories(node: BrokerSources) -> Iterator[Family]:
     """Yield the states of the log directories."""
-    directories = node.broker.logs.directories
+    directories = node.broker.storage.logs.directories
     yield Family(
         "kafka_log_logmanager_offlinelogdirectorycount", "gauge", "Log directories that have failed.",
         one(sum(each.is_offline for each in directories)),

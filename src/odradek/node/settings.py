@@ -10,9 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from odradek.broker.broker import Broker
-from odradek.broker.coordinator.group_coordinator import GroupCoordinator
-from odradek.broker.coordinator.share_coordinator import ShareCoordinator
-from odradek.broker.coordinator.transaction_coordinator import TransactionCoordinator
+from odradek.broker.coordinator.coordinators import Coordinators
 from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.config.alter import setting_of
 from odradek.config.broker_config import BrokerConfig
@@ -80,7 +78,7 @@ class SettingsPublisher:
             if resource.type == ResourceType.TOPIC:
                 if resource.name in self._broker.replicas.by_name:  # a new topic has no logs yet
                     topic_config = self._topic_configs(resource.name)
-                    self._broker.logs.update_topic_config(resource.name, topic_config)
+                    self._broker.storage.logs.update_topic_config(resource.name, topic_config)
             elif resource.type == ResourceType.CLIENT_METRICS:
                 self.configure_client_metrics(resource.name, dict(settings or {}))
 
@@ -89,10 +87,8 @@ class SettingsPublisher:
             log.warning("a dynamic setting is ignored: %s", problem)
         self._broker.update_config(config)
         self._topic_configs.update_config(config)
-        self._broker.logs.update_all_configs(config)
-        self._broker.groups.update_config(config)
-        self._broker.transactions.update_config(config)
-        self._broker.shares.update_config(config)
+        self._broker.storage.logs.update_all_configs(config)
+        self._broker.coordinators.update_config(config)
         for on_config in self._listeners:
             on_config(config)
 
@@ -156,15 +152,14 @@ class CoordinatorPublisher:
     Install it before the replicas, which notify the coordinators of elections.
     """
 
-    def __init__(
-        self, *coordinators: GroupCoordinator | TransactionCoordinator | ShareCoordinator
-    ) -> None:
+    def __init__(self, coordinators: Coordinators) -> None:
         self._coordinators = coordinators
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Pass the change to all coordinators."""
-        for each in self._coordinators:
-            each.on_metadata(delta, image)
+        self._coordinators.groups.on_metadata(delta, image)
+        self._coordinators.transactions.on_metadata(delta, image)
+        self._coordinators.shares.on_metadata(delta, image)
 
     def load(self, image: MetadataImage) -> None:
         """Pass the first image to all coordinators."""

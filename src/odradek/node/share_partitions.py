@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from odradek.broker.controller.topic_creation import TopicCreation
+from odradek.broker.coordinator.coordinators import Coordinators
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.partitions.cold_reads import ColdReads
 from odradek.broker.partitions.replica_manager import ReplicaManager
@@ -14,11 +16,11 @@ from odradek.broker.share.manager import SharePartitionManager
 from odradek.broker.share.originals import Originals
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
-from odradek.node.coordinators import Coordinators
 
 
 def share_partitions(
     coordinators: Coordinators,
+    topic_creation: TopicCreation,
     channels: BrokerChannels,
     replicas: ReplicaManager,
     metadata: MetadataCache,
@@ -33,7 +35,7 @@ def share_partitions(
         dynamic.newest.node_id,
         replicas,
         channels,
-        coordinators.topic_creation,
+        topic_creation,
         Originals(cold_reads, executor, loop),
         lambda: dynamic.newest,
         clock,

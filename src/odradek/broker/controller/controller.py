@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from odradek.broker.access.authorizer import Authorizer
 from odradek.broker.access.delegation_tokens import DelegationTokens
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.metadata.cache import MetadataCache
+from odradek.broker.metadata.supported_versions import SupportedVersions
 from odradek.broker.raft.quorum_requests import QuorumRequests
 from odradek.broker.settings.dynamic_config import DynamicConfig
 from odradek.config.broker_config import BrokerConfig
@@ -25,12 +25,7 @@ class Controller:
     metadata: MetadataCache
     tokens: DelegationTokens
     dynamic: DynamicConfig
-    supported_features: Mapping[str, tuple[int, int]]
-    """The lowest and the highest level of each feature that this software supports."""
-    kraft_version: Callable[[], int]
-    """Returns the finalized level of kraft.version."""
-    served_versions: list[tuple[int, int, int]] = field(default_factory=list)
-    """The APIs of controller listeners (API key, lowest version, highest version)."""
+    versions: SupportedVersions
     authorizer: Authorizer | None = None
     """Checks what clients may do. None if `authorizer.class.name` is empty."""
 
