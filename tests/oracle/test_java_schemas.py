@@ -17,8 +17,9 @@ from compat.lab.toolchain import Missing
 from tests.oracle.jvm import CLIENTS
 from tests.wire.sampling import APIS, DECLARED
 
-from odradek.wire.declaration import MAX_VERSION, NO_VERSIONS, Field, Message, Versions
+from odradek.wire.declaration import Field, Message
 from odradek.wire.names import snake_case
+from odradek.wire.versions import MAX_VERSION, NO_VERSIONS, Versions
 
 pytestmark = pytest.mark.java
 Schema = dict[str, Any]

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from odradek.wire.api import message_class
 from odradek.wire.build import MESSAGES
-from odradek.wire.declaration import Field, Message, Versions, read_all
+from odradek.wire.declaration import Field, Message, read_all
 from odradek.wire.primitives import Message as GeneratedMessage
+from odradek.wire.versions import Versions
 
 DECLARED, APIS = read_all(MESSAGES)
 BY_NAME = {message.name: message for message in DECLARED}

@@ -6,15 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from odradek.wire.declaration import (
-    ALL_VERSIONS,
-    NO_VERSIONS,
-    DeclarationError,
-    Versions,
-    read_file,
-)
+from odradek.wire.declaration import DeclarationError, read_file
 from odradek.wire.generator import module_source, registry_source
 from odradek.wire.names import snake_case
+from odradek.wire.versions import ALL_VERSIONS, NO_VERSIONS, Versions
 
 DECLARATION = """\
 # An example.

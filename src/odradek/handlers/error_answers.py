@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 from odradek.model.errors import ErrorCode
 from odradek.wire.api import BY_KEY
-from odradek.wire.declaration import ALL_VERSIONS, NO_VERSIONS, Versions
 from odradek.wire.primitives import Message
+from odradek.wire.versions import ALL_VERSIONS, NO_VERSIONS, Versions
 
 
 class _Level(NamedTuple):

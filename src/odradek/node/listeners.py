@@ -28,8 +28,6 @@ from odradek.env.network import (
 from odradek.env.tls_files import ServerTls, TlsError
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.gate_context import GateContext
-from odradek.handlers.sasl_gate import SaslGate
-from odradek.handlers.tls_gate import TlsGate
 from odradek.network.listeners import Endpoint, bind
 from odradek.network.server import Limits, MakeGate, Server
 
@@ -78,11 +76,17 @@ def gates_of(context: GateContext, dispatcher: Dispatcher) -> dict[str, MakeGate
     `dispatcher` serves the requests of authenticated clients.
     """
     config = context.config
-    gates: dict[str, MakeGate] = {
-        name: partial(TlsGate, context, name) for name in config.tls_by_listener
-    }
-    for name in config.sasl_by_listener:  # the principal is the user of SASL, also with TLS
-        gates[name] = partial(SaslGate, context, name, dispatcher.entries)
+    gates: dict[str, MakeGate] = {}
+    if config.tls_by_listener:
+        from odradek.handlers.tls_gate import TlsGate
+
+        for name in config.tls_by_listener:
+            gates[name] = partial(TlsGate, context, name)
+    if config.sasl_by_listener:
+        from odradek.handlers.sasl_gate import SaslGate
+
+        for name in config.sasl_by_listener:  # the principal is the user of SASL, also with TLS
+            gates[name] = partial(SaslGate, context, name, dispatcher.entries)
     return gates
 
 

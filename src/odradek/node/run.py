@@ -77,6 +77,8 @@ async def _run(node: Node, selector: NodeSelector, on_ready: Callable[[Node], No
     gc.disable()
     try:
         await node.start()
+        # The existing objects live as long as the node.
+        CollectionLimiter().watch()
     except FAILURES as error:
         raise StartError(_what_to_do(error)) from error
     finally:
@@ -89,8 +91,6 @@ async def _run(node: Node, selector: NodeSelector, on_ready: Callable[[Node], No
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    # The existing objects live as long as the node.
-    CollectionLimiter().watch()
     on_ready(node)
     selector.forget_pauses()
     waits = [asyncio.ensure_future(e.wait()) for e in (stopping, node.failed)]

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-MAX_VERSION = 32767
+from odradek.wire.versions import ALL_VERSIONS, NO_VERSIONS, Versions
 
 Kind = Literal["request", "response", "header", "data", "metadata", "key", "value"]
 Default = int | float | bool | str | None
@@ -61,33 +61,6 @@ PRIMITIVES = frozenset(
 
 class DeclarationError(ValueError):
     """A declaration is invalid. The error message has the file and the line."""
-
-
-class Versions(NamedTuple):
-    """A range of message versions, with `low` and `high` included; empty if `low > high`."""
-
-    low: int
-    high: int
-
-    def __contains__(self, version: object) -> bool:
-        return isinstance(version, int) and self.low <= version <= self.high
-
-    def __bool__(self) -> bool:
-        return self.low <= self.high
-
-    @classmethod
-    def parse(cls, text: str) -> Versions:
-        """Parse a range in a form such as `3-13`, `9+`, `4` or `none`."""
-        if text == "none":
-            return NO_VERSIONS
-        if text.endswith("+"):
-            return cls(int(text[:-1]), MAX_VERSION)
-        low, dash, high = text.partition("-")
-        return cls(int(low), int(high if dash else low))
-
-
-NO_VERSIONS = Versions(0, -1)
-ALL_VERSIONS = Versions(0, MAX_VERSION)
 
 
 @dataclass(frozen=True)
