@@ -109,10 +109,7 @@ def test_the_demo_says_what_it_needs(monkeypatch):
     )
     outcome = invoke("demo")
     assert outcome.code == 1
-    assert (
-        outcome.err
-        == "Error: the demo needs pyspark: pip install '.[demo]' in a clone of Odradek\n"
-    )
+    assert outcome.err == "Error: the demo needs pyspark: pip install 'odradek[demo]'\n"
 
 
 CONTROLLER = """

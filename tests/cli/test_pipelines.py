@@ -52,7 +52,7 @@ def test_without_spark(monkeypatch):
     )
     outcome = invoke("pipeline", "run", "stages")
     assert outcome.code == 1
-    assert "pipelines need pyspark: pip install '.[spark]' in a clone of Odradek" in outcome.err
+    assert "pipelines need pyspark: pip install 'odradek[spark]'" in outcome.err
 
 
 def test_no_pipelines_run():

@@ -127,7 +127,7 @@ def test_without_the_packages_the_node_says_what_to_install(monkeypatch):
     for name in [each for each in sys.modules if each.partition(".")[0] == "joserfc"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(importlib.machinery.PathFinder, "find_spec", find)
-    with pytest.raises(ConfigurationError, match=r"pip install '\.\[secure\]'"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'odradek\[secure\]'"):
         tokens()
     assert tokens(**{f"{OUT}server.callback.handler.class": UNSECURED}) is not None
 

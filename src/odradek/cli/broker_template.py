@@ -72,7 +72,7 @@ def with_own_keys(template: Template, node_id: int, host: str) -> tuple[dict[str
     keys = [name for name in settings if name.endswith(_KEYS)]
     if not keys:
         return settings, []
-    from odradek.cli.secure import key_file, make_key  # needs the package cryptography
+    from odradek.cli.secure import key_file, make_key  # slow to import, and rarely needed
 
     made: dict[Path, Path] = {}
     left = []

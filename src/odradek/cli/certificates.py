@@ -2,33 +2,27 @@
 
 The keys are P-256. Apache Kafka, librdkafka and OpenSSL read the files: a file of a node or user
 has the private key (PKCS#8), its certificate, and the certificate of the authority.
+
+This module needs the package cryptography (the extra `secure`).
 """
 
 from __future__ import annotations
 
 import ipaddress
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from odradek.cli.secret_files import write_secret
 
-try:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-except ImportError as error:
-    raise click.ClickException(
-        "certificates need the package cryptography. Install it with: pip install cryptography"
-    ) from error
-
 SKEW = timedelta(days=1)
 """Certificates are valid from this time before now, because clocks may differ."""
-NAME_LENGTH_MAX = 64
 
 
 class Authority:
@@ -86,31 +80,20 @@ class Authority:
         made = builder.sign(self._key, hashes.SHA256())
         return _key_bytes(key) + _bytes(made) + _bytes(self.certificate)
 
-
-def hosts_of(file: Path) -> list[str]:
-    """Return the hosts in the certificate of a file that `issue` made."""
-    try:
-        certificate = x509.load_pem_x509_certificates(file.read_bytes())[0]
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (OSError, ValueError, x509.ExtensionNotFound):
-        return []
-    return [
-        *names.get_values_for_type(x509.DNSName),
-        *map(str, names.get_values_for_type(x509.IPAddress)),
-    ]
-
-
-def check_names(names: Iterable[str]) -> None:
-    """Check names of users and hosts, which become parts of certificates and files.
-
-    Raises:
-        UsageError: a name is malformed.
-    """
-    for name in names:
-        if not re.fullmatch(r"[A-Za-z0-9_.:%@-]+", name) or len(name) > NAME_LENGTH_MAX:
-            raise click.UsageError(
-                f"{name!r}: use at most {NAME_LENGTH_MAX} letters, digits and the characters .:_@-"
-            )
+    @staticmethod
+    def hosts_of(file: Path) -> list[str]:
+        """Return the hosts in the certificate of a file that `issue` made."""
+        try:
+            certificate = x509.load_pem_x509_certificates(file.read_bytes())[0]
+            names = certificate.extensions.get_extension_for_class(
+                x509.SubjectAlternativeName
+            ).value
+        except (OSError, ValueError, x509.ExtensionNotFound):
+            return []
+        return [
+            *names.get_values_for_type(x509.DNSName),
+            *map(str, names.get_values_for_type(x509.IPAddress)),
+        ]
 
 
 def _builder(

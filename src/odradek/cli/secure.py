@@ -12,16 +12,17 @@ import secrets
 import shlex
 import socket
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from odradek.cli.certificates import Authority, check_names, hosts_of
 from odradek.cli.cluster_start import REPLICAS_MAX, internal_replication
 from odradek.cli.go_example import GO_EXAMPLE
 from odradek.cli.output import note, styled
 from odradek.cli.secret_files import write_secret
+from odradek.config import extras
 from odradek.config.authorizer import STANDARD_AUTHORIZER
 from odradek.config.jaas import PLAIN_LOGIN_MODULE, SCRAM_LOGIN_MODULE
 from odradek.config.properties import format_properties
@@ -29,10 +30,14 @@ from odradek.env.network import SocketNetwork
 from odradek.model import uuids
 from odradek.operations.listener_health import is_loopback
 
+if TYPE_CHECKING:
+    from odradek.cli.certificates import Authority
+
 DAYS = 825
 AUTHORITY_DAYS = 3650
 PORT_DEFAULT = 9092
 PASSWORD_BYTES = 18
+NAME_LENGTH_MAX = 64
 LISTENER, CONTROLLER = "SASL_SSL", "CONTROLLER"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _NODE = re.compile(r"([0-9]+)@\[?([^\]]+?)\]?:([0-9]+)")
@@ -117,6 +122,34 @@ _days_option = click.option(
 )
 
 
+def _authorities() -> type[Authority]:
+    """Return the class of authorities. It is imported here: the help needs no extra.
+
+    Raises:
+        ClickException: the package cryptography is not installed.
+    """
+    if extras.missing(["cryptography"]):
+        raise click.ClickException(
+            f"certificates need the package cryptography: {extras.install(extras.SECURE)}"
+        )
+    from odradek.cli.certificates import Authority
+
+    return Authority
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Check names of users and hosts, which become parts of certificates and files.
+
+    Raises:
+        UsageError: a name is malformed.
+    """
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9_.:%@-]+", name) or len(name) > NAME_LENGTH_MAX:
+            raise click.UsageError(
+                f"{name!r}: use at most {NAME_LENGTH_MAX} letters, digits and the characters .:_@-"
+            )
+
+
 @secure.command()
 @_directory
 @click.option(
@@ -162,7 +195,8 @@ def init(
     """
     if nodes and shards:
         raise click.UsageError("--shards has its own nodes: use it without --node")
-    check_names(hosts)
+    authorities = _authorities()
+    _check_names(hosts)
     cluster = [_parse_node(each) for each in nodes]
     if len({node.id for node in cluster}) != len(cluster):
         raise click.UsageError("each --node needs its own id")
@@ -173,7 +207,7 @@ def init(
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o700)
     files = _Files(directory)
-    authority = Authority.create(directory, "Odradek development authority", AUTHORITY_DAYS)
+    authority = authorities.create(directory, "Odradek development authority", AUTHORITY_DAYS)
     password = secrets.token_urlsafe(PASSWORD_BYTES)
     common = _here(hosts)
     for node in cluster or [_Node(1, "localhost", port)]:
@@ -199,7 +233,7 @@ def _parse_node(text: str) -> _Node:
     found = _NODE.fullmatch(text)
     if found is None or not 0 < int(found[3]) < 65535:
         raise click.UsageError(f"--node {text!r}: write ID@HOST:PORT, as 1@localhost:9092")
-    check_names([found[2]])
+    _check_names([found[2]])
     return _Node(int(found[1]), found[2], int(found[3]))
 
 
@@ -238,7 +272,7 @@ def node(directory: Path, node_id: int, hosts: tuple[str, ...], days: int) -> No
       key=listener.name.sasl_ssl.ssl.keystore.location
       odradek config set broker 1 $key=$PWD/secured/node-1.pem
     """
-    check_names(hosts)
+    _check_names(hosts)
     make_key(directory, node_id, hosts, days)
 
 
@@ -253,11 +287,12 @@ def make_key(directory: Path, node_id: int, hosts: tuple[str, ...], days: int = 
     Return its file.
 
     Raises:
-        ClickException: the directory has no authority.
+        ClickException: the directory has no authority, or the extra is not installed.
     """
+    authorities = _authorities()
     file = key_file(directory, node_id)
-    names = list(dict.fromkeys((*hosts_of(file), *_here(hosts))))
-    write_secret(file, Authority.load(directory).issue(f"node-{node_id}", names, days))
+    names = list(dict.fromkeys((*authorities.hosts_of(file), *_here(hosts))))
+    write_secret(file, authorities.load(directory).issue(f"node-{node_id}", names, days))
     note(f"Wrote {file}")
     return file
 
@@ -275,9 +310,10 @@ def user_command(directory: Path, name: str, days: int) -> None:
     Example:
       odradek secure user secured alice
     """
-    check_names([name])
+    authorities = _authorities()
+    _check_names([name])
     file = _Files(directory.absolute()).user(name)
-    write_secret(file, Authority.load(directory).issue(name, (), days))
+    write_secret(file, authorities.load(directory).issue(name, (), days))
     note(f"Wrote {file}. Clients use it with ssl.keystore.location and ssl.keystore.type=PEM.")
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from odradek.config import extras
 from odradek.config.checks import ConfigurationError, Secret, Value
 from odradek.config.jaas import KERBEROS_LOGIN_MODULE, LoginModule, parse_login_module
 from odradek.config.kerberos_names import NAME as NAME_RULES
@@ -66,12 +67,10 @@ def check_library(who: str) -> None:
     Raises:
         ConfigurationError: it is not.
     """
-    from importlib.util import find_spec  # only nodes with this mechanism need it
-
-    if find_spec("gssapi") is None:
+    if extras.missing(["gssapi"]):
         raise ConfigurationError(
-            f"{who}: the mechanism GSSAPI needs the package gssapi: pip install '.[gssapi]' in a "
-            "clone of Odradek. On Linux this compiles it, which needs a C compiler and the development files of "
+            f"{who}: the mechanism GSSAPI needs the package gssapi: {extras.install(extras.GSSAPI)}. "
+            "On Linux this compiles it, which needs a C compiler and the development files of "
             "Kerberos (libkrb5-dev on Debian, krb5-devel on Fedora)"
         )
 

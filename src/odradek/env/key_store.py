@@ -19,6 +19,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from odradek.config import extras
 from odradek.env import jks, pem
 from odradek.env.tls_files import PEM, type_of_file
 
@@ -131,7 +132,7 @@ def _serialization() -> ModuleType:
     except ImportError as error:
         raise ValueError(
             "PKCS#12 files, and keys in JKS files, need the package cryptography: "
-            "pip install cryptography"
+            f"{extras.install(extras.SECURE)}"
         ) from error
     return serialization
 

