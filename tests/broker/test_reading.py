@@ -30,7 +30,7 @@ def read(partition: Partition, offset: int, last_fetched_epoch: int):
     request = FetchPartition(
         fetch_offset=offset, partition_max_bytes=1 << 20, last_fetched_epoch=last_fetched_epoch
     )
-    wanted = FetchedPartition(("topic", 0), request)
+    wanted = FetchedPartition(("topic", 0), "topic", request)
     return reading.read(partition, wanted, 0, 1 << 20, True)
 
 

@@ -185,7 +185,7 @@ def test_a_resting_follower_stays_in_the_isr(tmp_path) -> None:
     assert leading is not None
     leading.fetched(2, 1, 0, 0)
     key = (TOPIC_ID, 0)
-    wanted = FetchedPartition(key, FetchPartition(partition=0))
+    wanted = FetchedPartition(key, None, FetchPartition(partition=0))
     session = FetchSession(1, now.ms, True, {key: wanted}, True)
     RestingPartition(session, wanted, partition, 2)
     now.ms = 9000
@@ -203,7 +203,9 @@ def test_a_resting_follower_stays_in_the_isr(tmp_path) -> None:
 def test_resting_partitions_are_read_from_time_to_time(monkeypatch) -> None:
     monkeypatch.setattr(sessions, "REFRESH_MS", 1000)
     keys = [(TOPIC_ID, index) for index in range(250)]
-    partitions = {key: FetchedPartition(key, FetchPartition(partition=key[1])) for key in keys}
+    partitions = {
+        key: FetchedPartition(key, None, FetchPartition(partition=key[1])) for key in keys
+    }
     session = FetchSession(1, 0, True, partitions, False)
     watch = SimpleNamespace(close=lambda: None)
 

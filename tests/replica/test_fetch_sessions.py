@@ -1,8 +1,10 @@
-"""Which fetch sessions are replaced when the cache is full (Kafka's FetchSessionCacheShard)."""
+"""Which fetch sessions are replaced when the cache is full (Kafka's FetchSessionCacheShard), and what
+they know about topics."""
 
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 from odradek.core.session.fetch import EVICTION_MS, FetchSessionCache
 from odradek.wire.generated.fetch_request import (
@@ -66,3 +68,25 @@ def test_a_consumer_replaces_an_old_smaller_session_or_one_that_is_not_used():
     assert sessions.use(later, smaller)
     assert sessions.open(3 * EVICTION_MS, 1) is not None
     assert not sessions.use(3 * EVICTION_MS, third)
+
+
+class Known(NamedTuple):
+    name: str
+
+
+TOPIC_ID = bytes(range(16))
+
+
+def test_a_session_may_be_opened_before_the_topic_is_known():
+    """The name is found later, so the errors after a deletion are those of a known topic."""
+    cache = FetchSessionCache(9, itertools.count(1).__next__)
+    wanted = FetchTopic(topic_id=TOPIC_ID, partitions=[FetchPartition(partition=0)])
+    request = FetchRequest(session_epoch=0, topics=[wanted])
+    plan = cache.plan(request, 0, uses_topic_ids=True)
+    (partition,) = plan.partitions
+    assert partition.topic is None
+    assert plan.session is not None
+    for epoch, topics, name in ((1, {}, None), (2, {TOPIC_ID: Known("t")}, "t"), (3, {}, "t")):
+        later = FetchRequest(session_id=plan.session.id, session_epoch=epoch)
+        cache.plan(later, 0, True, topics)
+        assert partition.topic == name

@@ -8,7 +8,9 @@
   until they change (`broker/partitions/resting.py`).
 - If there is less data than `min_bytes`, the response waits up to `max_wait_ms`. If a partition has
   an error (for example, its offset is out of range), the response is sent immediately.
-- From version 13 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID.
+- From version 13 on topics are named by id. An unknown topic id gets the error UNKNOWN_TOPIC_ID. If
+  the session knows it as the id of a topic that was deleted, the error is UNKNOWN_TOPIC_OR_PARTITION,
+  or INCONSISTENT_TOPIC_ID if there is another topic with this name.
 - Records are sent from the page cache with `sendfile`. If records, index entries or batch headers
   are not in the page cache, a thread reads them first. Such records may be sent from a buffer
   (`odradek.broker.partitions.cold_reads`).
@@ -91,7 +93,8 @@ def handle(
 ) -> FetchResponse | asyncio.Future[FetchResponse] | Coroutine[None, None, FetchResponse]:
     """Return the response if there is enough data; otherwise a future of the response."""
     uses_ids = context.api_version >= TOPIC_IDS_VERSION
-    plan = broker.fetch_sessions.plan(request, context.received_ms, uses_ids)
+    topics = broker.metadata.image.topics.by_id
+    plan = broker.fetch_sessions.plan(request, context.received_ms, uses_ids, topics)
     if plan.error:
         return FetchResponse(error_code=plan.error)
     fetch = _Fetch(broker, context, request, plan, uses_ids)
@@ -262,14 +265,10 @@ class _Fetch:
             if known is None or each.key[0] not in known
         )
         refused: set[str | bytes] = set()
-        by_id = self._broker.metadata.image.topics.by_id
+        names = {each.key[0]: each.topic for each in self._plan.partitions}
         for key, count in counts.items():
-            name: str
-            if isinstance(key, str):
-                name = key
-            elif key in by_id:
-                name = by_id[key].name
-            else:
+            name = names[key]
+            if name is None:
                 continue  # the topic id is unknown
             if not authorizer.permits(context, read, TOPIC, name, count=count):
                 refused.add(key)
@@ -298,7 +297,7 @@ class _Fetch:
                 immediate = has_errors = True
                 error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 if name not in self._refused:
-                    error = self._broker.replicas.why_missing(name, index)
+                    error = self._broker.replicas.why_missing(name, index, wanted.topic)
                 found.append((wanted, reading.failed(index, error), None, 0))
                 continue
             try:

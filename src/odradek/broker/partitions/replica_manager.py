@@ -167,13 +167,20 @@ class ReplicaManager:
         """Return the registration of a broker in the metadata that the replicas have."""
         return self._image.cluster.brokers.get(broker_id)
 
-    def why_missing(self, topic: str | bytes, index: int) -> ErrorCode:
-        """Return the error for a partition that is not here; `topic` is the topic's name or id."""
+    def why_missing(
+        self, topic: str | bytes, index: int, known_name: str | None = None
+    ) -> ErrorCode:
+        """Return the error for a partition that is not here; `topic` is the topic's name or id.
+
+        `known_name` is the name that the topic with this id had; None if this is not known.
+        """
         if isinstance(topic, bytes):
             known = self._image.topics.by_id.get(topic)
-            if known is None:
+            if known is None and known_name is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
-            topic = known.name
+            if known is None and index in self.by_name.get(known_name or "", ()):
+                return ErrorCode.INCONSISTENT_TOPIC_ID
+            topic = known_name or "" if known is None else known.name
         if (topic, index) in self._offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self._image.topics.partition(topic, index) is not None:

@@ -26,11 +26,15 @@ session. The rules are those of Apache Kafka's `FetchSessionCacheShard`:
   it has fewer partitions than the new session. A consumer does not replace a follower.
 
 If none is possible, the fetcher gets no session and must send full requests.
+
+A session that names topics by id also keeps their names, from the time when it got the partition. If
+the topic is deleted, and another one gets its name, the fetcher learns that the id is no longer the id
+of this topic; to a fetcher without session the old id is only unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,6 +54,20 @@ EPOCH_MAX = 2**31 - 1
 
 PartitionKey = tuple[str | bytes, int]
 """The topic and the partition index. From Fetch version 13 on, the topic is a topic id."""
+
+
+class Named(Protocol):
+    """A topic of the metadata."""
+
+    @property
+    def name(self) -> str:
+        """The name of the topic."""
+        ...
+
+
+Topics = Mapping[bytes, Named]
+"""The topics that exist, by id."""
+_NO_TOPICS: Topics = {}
 
 
 class Watch(Protocol):
@@ -84,11 +102,14 @@ class FetchedPartition:
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
+        "topic",
         "watch",
     )
 
-    def __init__(self, key: PartitionKey, request: FetchPartition) -> None:
+    def __init__(self, key: PartitionKey, topic: str | None, request: FetchPartition) -> None:
         self.key = key
+        self.topic = topic
+        """The name of the topic; None if the topic id was unknown."""
         self.fetch_offset = request.fetch_offset
         self.max_bytes = request.partition_max_bytes
         self.current_leader_epoch = request.current_leader_epoch
@@ -100,6 +121,13 @@ class FetchedPartition:
         self.log_start_offset = -1
         self.watch: Watch | None = None
         """Waits for the next change, if the partition rests."""
+
+    def resolve(self, topics: Topics) -> None:
+        """Find the name of the topic, if it was not known."""
+        key = self.key[0]
+        if self.topic is None and isinstance(key, bytes):
+            found = topics.get(key)
+            self.topic = None if found is None else found.name
 
     def rest(self, watch: Watch) -> None:
         """Begin to rest."""
@@ -149,6 +177,7 @@ class FetchSession:
         "_isolation_level",
         "_refresh_ms",
         "_refreshing",
+        "_unnamed",
         "active",
         "created_ms",
         "epoch",
@@ -178,6 +207,8 @@ class FetchSession:
         self.partitions = partitions
         self.active = dict(partitions)
         """The partitions that do not rest."""
+        self._unnamed = [each for each in partitions.values() if each.topic is None]
+        """The partitions whose topic was unknown. It may have been created only lately."""
         self.waiting: Waiting | None = None
         """The newest fetch that waits for more records."""
         self._isolation_level = 0
@@ -191,7 +222,7 @@ class FetchSession:
         """A session with a lower rank is replaced first."""
         return self.is_follower, len(self.partitions)
 
-    def update(self, request: FetchRequest, now_ms: int) -> None:
+    def update(self, request: FetchRequest, now_ms: int, topics: Topics = _NO_TOPICS) -> None:
         """Apply the changes of an incremental request."""
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
         self.last_used_ms = now_ms
@@ -201,20 +232,31 @@ class FetchSession:
                 self.activate(partition)
         if now_ms >= self._refresh_ms:
             self._refresh(now_ms)
-        for key, wanted in _named(request, self.uses_topic_ids):
+        for each in self._unnamed:
+            each.resolve(topics)
+        for key, topic, wanted in _named(request, self.uses_topic_ids, topics):
             known = self.partitions.get(key)
             if known is None:
-                known = self.partitions[key] = FetchedPartition(key, wanted)
+                known = self.partitions[key] = FetchedPartition(key, topic, wanted)
+                self._unnamed.append(known)
             else:
                 known.update(wanted)
             self.activate(known)
-        for topic in request.forgotten_topics_data:
-            name: str | bytes = topic.topic_id if self.uses_topic_ids else topic.topic
-            for index in topic.partitions:
+        for forgotten_topic in request.forgotten_topics_data:
+            name: str | bytes = (
+                forgotten_topic.topic_id if self.uses_topic_ids else forgotten_topic.topic
+            )
+            for index in forgotten_topic.partitions:
                 forgotten = self.partitions.pop((name, index), None)
                 if forgotten is not None:
                     self.active.pop(forgotten.key, None)
                     forgotten.wake()
+        if self._unnamed:
+            self._unnamed = [
+                each
+                for each in self._unnamed
+                if each.topic is None and self.partitions.get(each.key) is each
+            ]
 
     def rest(self, partition: FetchedPartition, watch: Watch) -> bool:
         """Do not read a partition in the next requests, until it is activated.
@@ -269,13 +311,18 @@ class FetchSession:
 
 
 def _named(
-    request: FetchRequest, uses_topic_ids: bool
-) -> Iterator[tuple[PartitionKey, FetchPartition]]:
-    """Yield the key and the data of each partition in a request."""
+    request: FetchRequest, uses_topic_ids: bool, topics: Topics
+) -> Iterator[tuple[PartitionKey, str | None, FetchPartition]]:
+    """Yield the key, the topic's name and the data of each partition in a request."""
     for topic in request.topics:
-        name: str | bytes = topic.topic_id if uses_topic_ids else topic.topic
+        key: str | bytes = topic.topic
+        name: str | None = topic.topic
+        if uses_topic_ids:
+            key = topic.topic_id
+            found = topics.get(topic.topic_id)
+            name = None if found is None else found.name
         for partition in topic.partitions:
-            yield (name, partition.partition), partition
+            yield (key, partition.partition), name, partition
 
 
 @dataclass(slots=True)
@@ -307,15 +354,21 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def plan(self, request: FetchRequest, now_ms: int, uses_topic_ids: bool) -> FetchPlan:
+    def plan(
+        self,
+        request: FetchRequest,
+        now_ms: int,
+        uses_topic_ids: bool,
+        topics: Topics = _NO_TOPICS,
+    ) -> FetchPlan:
         """Open, change or close the session of a request, and return what the request fetches."""
         epoch = request.session_epoch
         if epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             if request.session_id != NO_SESSION:
                 self._remove(request.session_id)
             partitions = {
-                key: FetchedPartition(key, wanted)
-                for key, wanted in _named(request, uses_topic_ids)
+                key: FetchedPartition(key, topic, wanted)
+                for key, topic, wanted in _named(request, uses_topic_ids, topics)
             }
             session = None
             if epoch == INITIAL_EPOCH:
@@ -330,7 +383,7 @@ class FetchSessionCache:
         if session.uses_topic_ids != uses_topic_ids:
             return self._refusal(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         before = len(session.partitions)
-        session.update(request, now_ms)
+        session.update(request, now_ms, topics)
         self.partitions += len(session.partitions) - before
         if not session.partitions:
             self._remove(session.id)
