@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import chain
 
 import pytest
 
@@ -11,9 +10,9 @@ from odradek.env.file_system import OsFileSystem
 from odradek.env.randomness import system_random_bytes
 from odradek.model.uuids import to_text
 from odradek.node.format import Formatter
-from odradek.node.metrics import families
 
 from .cluster import CLUSTER_ID, Cluster, cluster
+from .exported import by_labels
 
 pytestmark = pytest.mark.cluster
 
@@ -70,11 +69,8 @@ def test_the_controller_moves_leaders_away_from_a_failed_directory(tmp_path) -> 
             await nodes.produce("a", [b"%d" % each for each in range(100, 200)])
             values = await nodes.consume("a", 200, "readers")
             assert sorted(map(int, values)) == list(range(200))
-            samples = chain.from_iterable(
-                ((family.name, each.value) for each in family.samples)
-                for family in families(brokers[12].metric_sources())
-            )
-            assert ("kafka_log_logmanager_offlinelogdirectorycount", 1) in samples
+            found = by_labels(brokers[12])
+            assert found["kafka_log_logmanager_offlinelogdirectorycount", ()] == 1
 
     asyncio.run(scenario())
 

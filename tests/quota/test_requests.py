@@ -24,7 +24,6 @@ from odradek.model.acl import (
     AclResourceType,
 )
 from odradek.model.errors import ErrorCode
-from odradek.node.metrics import families
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.compression import Codec
 from odradek.testing import Broker
@@ -117,12 +116,11 @@ def test_a_producer_is_throttled_with_all_connections_of_its_client_id(broker, v
         with WireClient(broker.port) as other:
             answer = other.call("Produce", version, produce(), ProduceResponse)
             assert answer.throttle_time_ms > 1000
-        found = {each.name: list(each.samples) for each in families(broker.node.metric_sources())}
-        (rate,) = found["kafka_server_produce_byte_rate"]
-        assert rate.labels == {"user": "", "client_id": "compat"}
-        assert rate.value > 1000
-        assert found["kafka_server_produce_throttle_time"][0].value > 1000
-        assert found["kafka_server_produce_queue_size"][0].value >= 2
+        found = {each[:2]: each.value for each in broker.node.metrics.values()}
+        client = "kafka.server:type=Produce,user=,client-id=compat"
+        assert found[client, "byte-rate"] > 1000
+        assert found[client, "throttle-time"] > 1000
+        assert found["kafka.server:type=Produce", "queue-size"] >= 2
     with WireClient(broker.port) as wire:
         assert wire.call("Produce", version, produce(), ProduceResponse).throttle_time_ms == 0
 
@@ -356,9 +354,9 @@ def test_a_node_has_a_rate_of_connections():
     with Broker(settings={"max.connection.creation.rate": 5, "quota.window.num": 1}) as broker:
         with WireClient(broker.port) as wire:
             wire.call("ApiVersions", 0, ApiVersionsRequest(), ApiVersionsResponse)
-        found = {each.name: list(each.samples) for each in families(broker.node.metric_sources())}
-        name = "kafka_server_socket_server_metrics_connection_accept_throttle_time"
-        assert found[name][0].value > 0
+        found = {each[:2]: each.value for each in broker.node.metrics.values()}
+        name = "kafka.server:type=socket-server-metrics,listener=PLAINTEXT"
+        assert found[name, "connection-accept-throttle-time"] > 0
 
 
 def test_more_connections_than_the_limit_wait():

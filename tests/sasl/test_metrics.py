@@ -5,10 +5,12 @@ import time
 import pytest
 
 from odradek.network.authentications import Outcome
-from odradek.node.metrics import families
+from odradek.node.metrics.network import SOCKETS
 
 from .client import plain
 from .test_listener import Client
+
+OUTCOMES = {each.value for each in Outcome}
 
 
 @pytest.fixture
@@ -17,14 +19,10 @@ def counted(broker):
 
     def counts(listener):
         found = {}
-        for family in families(broker.node.metric_sources()):
-            name = family.name.removeprefix("kafka_server_socket_server_metrics_")
-            for sample in family.samples:
-                if (
-                    name in {each.value for each in Outcome}
-                    and sample.labels["listener"] == listener
-                ):
-                    found[Outcome(name)] = sample.value
+        for each in broker.node.metrics.values(SOCKETS):
+            name = each.attribute.replace("-", "_")
+            if f"listener={listener}," in each.object_name and name in OUTCOMES:
+                found[Outcome(name)] = each.value
         return found
 
     before = {listener: counts(listener) for listener in ("CLIENT", "LONG", "SHORT")}

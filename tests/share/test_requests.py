@@ -91,8 +91,8 @@ def test_metrics_of_a_share_partition(broker: Broker, client: WireClient) -> Non
     assert errors(member.acknowledge((first, first + 1, [1]))) == [0]
     after = scrape(broker)
     accepted = (
-        "kafka_server_sharegroupmetrics_recordacknowledgement_total",
-        frozenset({("ackType", "accept")}),
+        "kafka_server_sharegroupmetrics_recordacknowledgements_total",
+        frozenset({("ackType", "Accept")}),
     )
     assert after[accepted] - before[accepted] == 2
     of = {"group": "measured", "topic": "jobs", "partition": "0"}.items()

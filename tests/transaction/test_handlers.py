@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.node.exported import by_labels
 from tests.transaction.test_produce import TIMEOUT_MS, batch, code_of, image_of, produce_request
 
 from odradek.client.cluster import Cluster
 from odradek.model.errors import ErrorCode
-from odradek.node.metrics import families
 from odradek.testing import Broker
 from odradek.wire.generated.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -230,13 +230,12 @@ def test_the_numbers(ask, broker):
     topic = image_of(broker, "target")
     request = produce_request(topic, batch(producer_id, epoch, 0), transactional_id="counted")
     assert code_of(ask(request, ProduceResponse)) is OK
-    numbers = {
-        family.name: {tuple(each.labels.values()): each.value for each in family.samples}
-        for family in families(broker.node.metric_sources())
-    }
-    assert numbers["odradek_transactional_ids"]["Ongoing",] >= 1
-    assert numbers["odradek_transactions_ending"] == {(): 0}
-    assert numbers["odradek_partition_undecided_records"]["target", "0"] >= 1
+    numbers = by_labels(broker.node)
+    assert numbers["odradek_transactional_ids", ("Ongoing",)] >= 1
+    assert numbers["odradek_transactions_ending", ()] == 0
+    assert numbers["odradek_partition_undecided_records", ("target", "0")] >= 1
+    lag = "kafka_cluster_partition_laststableoffsetlag"
+    assert numbers[lag, ("target", "0")] >= 1
 
 
 def test_one_request_ends_the_transactions_of_several_producers(ask, broker):

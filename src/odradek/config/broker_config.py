@@ -207,6 +207,7 @@ class BrokerConfig(View):
 
     odradek_metrics_host: str
     odradek_metrics_port: int
+    odradek_metrics_names: str
     odradek_log_level: str
     odradek_log_format: str
     odradek_shutdown_timeout_ms: int

@@ -55,6 +55,8 @@ class NodeSelector(selectors.DefaultSelector):
         self.pause_seconds_max = 0.0
         """Duration of the longest iteration since the last call of `take_pause_max`, in seconds."""
         self.turns = 0
+        self.idle_seconds = 0.0
+        """Time that was spent on waiting for sockets and timers."""
         self._clock = clock
         self._events_max = TURN_EVENTS_MAX
         """How many sockets the next iteration serves at most, or strangers if nobody else is ready."""
@@ -64,10 +66,13 @@ class NodeSelector(selectors.DefaultSelector):
         """The descriptor and the client's address of each stranger."""
         self._held_strangers: FairQueue[_Event] = FairQueue()
         self._returned = clock()
+        self._share_read = self._returned, 0.0
+        """The time of the last call of `take_idle_share`, and `idle_seconds` then."""
 
     def select(self, timeout: float | None = None) -> _Ready:
         """Return some of the ready sockets, and measure the iteration that ends with this call."""
-        busy = self._clock() - self._returned
+        began = self._clock()
+        busy = began - self._returned
         if busy > self.pause_seconds_max:
             self.pause_seconds_max = busy
         if busy > LONG_SECONDS:
@@ -87,7 +92,8 @@ class NodeSelector(selectors.DefaultSelector):
                 del ready[count:]
         if self._held_strangers:
             self._add_strangers(ready)
-        self._returned = self._clock()
+        returned = self._returned = self._clock()
+        self.idle_seconds += returned - began
         return ready
 
     def _still_held(self) -> _Ready:
@@ -183,6 +189,13 @@ class NodeSelector(selectors.DefaultSelector):
         """Restart the measurement. The node calls this before it serves the first client."""
         self.pause_seconds_max = 0.0
         self._returned = self._clock()
+
+    def take_idle_share(self) -> float:
+        """Return the share of the time (0 to 1) that was idle since the last call."""
+        now, idle = self._clock(), self.idle_seconds
+        before, idle_before = self._share_read
+        self._share_read = now, idle
+        return min(1.0, (idle - idle_before) / (now - before)) if now > before else 1.0
 
     def take_pause_max(self) -> float:
         """Return the duration of the longest iteration in seconds, and reset the value to 0."""

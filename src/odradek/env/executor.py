@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import Enum
@@ -29,6 +30,8 @@ ResultT = TypeVar("ResultT")
 Work = Callable[[], object]
 Done = Callable[[BaseException | None], None]
 """A callback that receives the exception that the work raised, or None."""
+
+LET_OTHERS_RUN_SECONDS = 0.0001
 
 Lock = threading.Lock
 """Protects the state that work items of an executor share. A thread that holds such a lock takes no
@@ -67,6 +70,14 @@ THREADS = {
     Pool.LOGIN: 2,
 }
 """How many work items of a pool run at the same time."""
+
+
+def let_others_run() -> None:
+    """Pause a thread that computes, so that the event loop gets the interpreter's lock soon.
+
+    Without pauses, the event loop waits for 5 ms each time that it needs the lock.
+    """
+    time.sleep(LET_OTHERS_RUN_SECONDS)
 
 
 class Executor(Protocol):

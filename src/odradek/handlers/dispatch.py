@@ -25,6 +25,7 @@ from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.handlers.entry import Binding, Entry, Inject
 from odradek.handlers.large_requests import MALFORMED, LargeRequests
+from odradek.model.errors import ErrorCode
 from odradek.network.connection import Connection
 from odradek.network.peer import NULL_CLIENT_ID
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
@@ -105,7 +106,7 @@ class Dispatcher:
                         answer = entry.quick(peer, frame, position, version, correlation_id)
                     except Exception as error:
                         # A bug in Odradek. A part of the request may have been processed.
-                        entry.metrics.record_error()
+                        entry.metrics.record_errors([ErrorCode.UNKNOWN_SERVER_ERROR])
                         log.error("%s failed", entry.name, exc_info=error)
                         connection.refuse()
                         return
@@ -117,7 +118,7 @@ class Dispatcher:
                         size = len(answer)
                         connection.respond([answer], size)
                         duration_us = (self._now_ns() - started) // 1000
-                        entry.metrics.record(duration_us, len(frame), size)
+                        entry.metrics.record(duration_us, len(frame), size, version)
                         return
                 if len(frame) <= LARGE_BYTES:
                     request, end = entry.decoders[version](frame, position)

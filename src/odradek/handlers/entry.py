@@ -53,6 +53,7 @@ class Binding(NamedTuple):
     load: Callable[[], Bound]
 
 
+_FETCH_KEY: Final = 1
 _response_header: Final = struct.Struct(">ii")
 _response_header_tagged: Final = struct.Struct(">iix")
 
@@ -69,6 +70,7 @@ class Entry:
         "decoders",
         "error_response",
         "flexible_min",
+        "follower_metrics",
         "handle",
         "key",
         "metrics",
@@ -106,6 +108,10 @@ class Entry:
         self.error_response: Callable[[Any, ApiError], Message] | None = None
         self.metrics = RequestMetrics()
         """A duration is the time from the dispatch of a request to its response."""
+        self.follower_metrics: RequestMetrics | None = (
+            RequestMetrics() if key == _FETCH_KEY else None
+        )
+        """The fetches of followers. `metrics` has those of consumers. None for other APIs."""
         self.charge: Charge | None = None
         """Counts requests for quotas. None while no client has a limit."""
         self._now_ns = now_ns
@@ -161,7 +167,7 @@ class Entry:
                 self._answer(connection, None, frame_bytes, context, request, answer, started, -1)
                 return None
             slot = connection.defer(self.overlap)
-        cost_ns = 0 if self.charge is None else self._now_ns() - began
+        cost_ns = self._now_ns() - began
         if answer is None or isinstance(answer, Message):
             cost_ns += context.worked_ns
             self._answer(connection, slot, frame_bytes, context, request, answer, started, cost_ns)
@@ -227,25 +233,25 @@ class Entry:
         received.
         """
         duration_ns = self._now_ns() - started
-        duration_us = duration_ns // 1000
         if self.charge is not None:
-            if cost_ns < 0:
-                cost_ns = duration_ns
-            self._throttle(self.charge, connection, frame_bytes, context.peer, answer, cost_ns)
+            used_ns = duration_ns if cost_ns < 0 else cost_ns
+            self._throttle(self.charge, connection, frame_bytes, context.peer, answer, used_ns)
+        metrics = self.metrics
+        if self.follower_metrics is not None and _is_follower(request):
+            metrics = self.follower_metrics
         if answer is None:
-            self.metrics.record(duration_us, frame_bytes, 0)
+            self._record(metrics, duration_ns, cost_ns, frame_bytes, 0, context.api_version)
             if slot is not None:
                 slot.complete([])
             return
         if slot is not None and context.is_large and self._executor is not None:
             encode = partial(self._encode_large, context, request, answer)
             encoding = call(self._executor, encode, Pool.CODEC)
-            encoding.add_done_callback(
-                partial(self._on_encoded, connection, slot, frame_bytes, started)
-            )
+            recorded = partial(self._record_encoded, started, cost_ns, frame_bytes, context)
+            encoding.add_done_callback(partial(self._on_encoded, connection, slot, recorded))
             return
         parts, length = self._encode(context, answer)
-        self.metrics.record(duration_us, frame_bytes, length)
+        self._record(metrics, duration_ns, cost_ns, frame_bytes, length, context.api_version)
         if slot is None:
             connection.respond(parts, length)
         else:
@@ -278,8 +284,7 @@ class Entry:
         self,
         connection: Connection,
         slot: Slot,
-        frame_bytes: int,
-        started: int,
+        recorded: Callable[[int], None],
         encoding: asyncio.Future[tuple[list[Part], int]],
     ) -> None:
         if connection.closed:
@@ -289,8 +294,31 @@ class Entry:
         except BaseException:
             connection.close()  # otherwise the later requests would never be answered
             raise
-        self.metrics.record((self._now_ns() - started) // 1000, frame_bytes, length)
+        recorded(length)
         slot.complete(parts)
+
+    def _record(
+        self,
+        metrics: RequestMetrics,
+        duration_ns: int,
+        local_ns: int,
+        frame_bytes: int,
+        length: int,
+        version: int,
+    ) -> None:
+        """Count a request; `local_ns` is -1 if it was answered at once."""
+        if local_ns < 0:
+            metrics.record(duration_ns // 1000, frame_bytes, length, version)
+        else:
+            metrics.record_deferred(
+                duration_ns // 1000, local_ns // 1000, frame_bytes, length, version
+            )
+
+    def _record_encoded(
+        self, started: int, cost_ns: int, frame_bytes: int, context: RequestContext, length: int
+    ) -> None:
+        duration_ns = self._now_ns() - started
+        self._record(self.metrics, duration_ns, cost_ns, frame_bytes, length, context.api_version)
 
     def _throttle(
         self,
@@ -334,17 +362,28 @@ class Entry:
 
     def _error_answer(self, context: RequestContext, request: Any, error: BaseException) -> Message:
         """Return the response to a request that failed as a whole."""
-        self.metrics.record_error()
+        self._count_error(error)
         if not isinstance(error, ApiError):  # a bug in Odradek: the node continues to run
             log.error("%s failed", self.name, exc_info=error)
             error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         return self.rejection(request, context.api_version, error)
+
+    def _count_error(self, error: BaseException) -> None:
+        code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        self.metrics.record_errors([code])
 
     def rejection(self, request: Any, version: int, error: ApiError) -> Message:
         """Return the response that rejects a request with an error."""
         if self.error_response is not None:
             return self.error_response(request, error)
         return error_answer(request, version, error.code, error.message)
+
+
+def _is_follower(request: Any) -> bool:
+    """Whether a Fetch request is one of a follower."""
+    if request is None:
+        return False
+    return bool(request.replica_id >= 0 or request.replica_state.replica_id >= 0)
 
 
 Inject = Callable[[Entry, RequestContext, Any], Any]

@@ -46,6 +46,11 @@ class Turns:
         self.seconds = SECONDS_ALONE
         """The time after which a turn ends, if more than two requests were processed."""
 
+    @property
+    def waiting(self) -> int:
+        """The number of connections that wait."""
+        return len(self._waiting)
+
     def wait(self, host: str, take_turn: Callable[[], None]) -> None:
         """Call `take_turn` later. It may call `wait` again. `host` is the client's address."""
         self._waiting.add(host, take_turn)

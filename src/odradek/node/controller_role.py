@@ -26,10 +26,10 @@ from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.gate_context import GateContext
 from odradek.network.listeners import Endpoint
 from odradek.node.channels import controller_channel
-from odradek.node.elections import Elections
 from odradek.node.format import Identity
 from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
+from odradek.node.metrics.elections import Elections
 from odradek.node.serving import controller_table, controller_versions
 
 

@@ -27,6 +27,7 @@ from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
 from odradek.log import DiskFull, LogDirectoryOffline
 from odradek.model import uuids
+from odradek.node.metrics.sources import MetadataSources
 
 log = logging.getLogger("odradek.node")
 
@@ -81,6 +82,10 @@ class NodeMetadata:
         self.tokens = DelegationTokens(config.delegation_token_secret_key, clock, random_bytes)
         self.raft.register(self.loader)
         self.raft.register(self._snapshots)
+
+    def sources(self) -> MetadataSources:
+        """Return the parts that metrics are read from."""
+        return MetadataSources(self.raft, self.cache, self.publishers, self.loader)
 
     @property
     def is_only_voter(self) -> bool:

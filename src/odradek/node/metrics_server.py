@@ -2,8 +2,9 @@
 
 Each connection serves one request. Connections are served on the event loop. A thread of the
 executor collects and formats the metrics, because this work would block the event loop for too long
-if there are thousands of partitions. The thread also imports `prometheus_client`, which formats the
-metrics, so that the import does not delay the start of the node.
+if there are thousands of partitions. The thread pauses often, so that the event loop gets the
+interpreter's lock soon. The thread also imports the modules that write the metrics, and `prometheus_client`, which
+reads the metrics of the process, so that these imports do not delay the start of the node.
 """
 
 from __future__ import annotations
@@ -11,15 +12,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Container
 from urllib.parse import parse_qs, urlsplit
 
-from odradek.env.executor import Executor, Pool, call
+from odradek.env.executor import Executor, Pool, call, let_others_run
 from odradek.env.network import Network, Transport
 from odradek.network.listeners import bind, listen
 from odradek.network.output import Output
-from odradek.node.metric_families import Family
+from odradek.telemetry.registry import Registry
 
 log = logging.getLogger("odradek.node")
 
@@ -29,11 +29,37 @@ CONNECTIONS_MAX = 16
 TIMEOUT_SECONDS = 30.0
 """Maximum duration of a connection."""
 _BACKLOG = 16
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OPTION = "--metrics-port"
 _END = b"\r\n\r\n"
 
 
-Collect = Callable[[], Iterable[Family]]
+Write = Callable[[Container[str] | None], str]
+"""Returns the text of the samples with these names; None means all samples."""
+
+
+def writer(registry: Registry, spelling: str) -> Write:
+    """Return a function that writes the metrics of a registry, and those of the process.
+
+    `spelling` is a value of `odradek.metrics.names`.
+    """
+
+    def write(names: Container[str] | None) -> str:
+        from odradek.telemetry.exposition import Exposition
+        from odradek.telemetry.names import SPELLINGS
+
+        text = Exposition(registry, SPELLINGS[spelling], names, let_others_run).text()
+        return text if names is not None else text + _of_process()
+
+    return write
+
+
+def _of_process() -> str:
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+    registry = CollectorRegistry(auto_describe=False)
+    ProcessCollector(registry=registry)
+    return generate_latest(registry).decode()
 
 
 class MetricsServer:
@@ -51,17 +77,17 @@ class MetricsServer:
         self._endpoint = bind(network, "metrics", host, port, _OPTION)
         self.port = self._endpoint.port
         self._executor: Executor | None = None
-        self._collect: Collect = lambda: ()
+        self._write: Write | None = None
         self._exchanges: set[_Exchange] = set()
 
-    def start(self, executor: Executor, collect: Collect) -> None:
-        """Begin to serve requests. A thread of `executor` calls `collect` for each request.
+    def start(self, executor: Executor, write: Write) -> None:
+        """Begin to serve requests. A thread of `executor` calls `write` for each request.
 
         Raises:
             ListenError: another process listens on the port.
         """
         self._executor = executor
-        self._collect = collect
+        self._write = write
         listen(self._endpoint, _BACKLOG, _OPTION)
         self._endpoint.listener.watch(self._accept)
 
@@ -95,17 +121,10 @@ class MetricsServer:
         return call(self._executor, lambda: self._scrape(target, headers), Pool.GENERAL)
 
     def _scrape(self, target: str, headers: dict[str, str]) -> bytes:
-        from prometheus_client import CollectorRegistry, ProcessCollector
-        from prometheus_client.exposition import choose_encoder
-
+        assert self._write is not None
         names = parse_qs(urlsplit(target).query).get("name[]")
-        registry = CollectorRegistry(auto_describe=False)
-        if not names:
-            ProcessCollector(registry=registry)
-        registry.register(_Collector(self._collect, names))
-        encode, content_type = choose_encoder(headers.get("accept", ""))
-        body = encode(registry)
-        more = [f"Content-Type: {content_type}"]
+        body = self._write(names).encode()
+        more = [f"Content-Type: {CONTENT_TYPE}"]
         if "gzip" in headers.get("accept-encoding", ""):
             body = gzip.compress(body, 1)
             more.append("Content-Encoding: gzip")
@@ -199,25 +218,3 @@ class _Exchange:
 def _response(status: str, body: bytes, *headers: str) -> bytes:
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers]
     return "\r\n".join((*lines, "", "")).encode("latin-1") + body
-
-
-class _Collector:
-    """The collector that `prometheus_client` calls during a scrape."""
-
-    def __init__(self, collect: Collect, names: Container[str] | None) -> None:
-        """`names` are the names of the requested samples; None requests all samples."""
-        self._collect = collect
-        self._names = names
-
-    def collect(self) -> Iterator[Any]:
-        from prometheus_client import Metric
-
-        for family in self._collect():
-            metric = Metric(family.name, family.documentation, family.kind)
-            ending = "_total" if family.kind == "counter" else ""
-            for sample in family.samples:
-                name = family.name + ending + sample.suffix
-                if self._names is None or name in self._names:
-                    metric.add_sample(name, dict(sample.labels), sample.value)
-            if metric.samples or self._names is None:
-                yield metric

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from odradek.broker.access.access_tokens import AccessTokens
 from odradek.broker.access.authorizer import Authorizer
@@ -60,11 +60,11 @@ from odradek.node.controller_role import ControllerRole
 from odradek.node.format import Identity, local_voter
 from odradek.node.listeners import BoundListeners
 from odradek.node.metadata import NodeMetadata
-from odradek.node.metric_families import BrokerSources, ControllerSources, MetricSources
-from odradek.node.metrics import families
-from odradek.node.metrics_server import MetricsServer
+from odradek.node.metrics.sources import BrokerSources, ControllerSources, MetricSources
+from odradek.node.metrics_server import MetricsServer, writer
 from odradek.node.settings import ControllerSettings, TopicConfigs
 from odradek.node.storage import NodeStorage
+from odradek.telemetry.registry import Registry, Section
 
 log = logging.getLogger("odradek.node")
 
@@ -130,6 +130,8 @@ class Node:
         self._metadata: NodeMetadata | None = None
         self._controller: ControllerRole | None = None
         self._broker: BrokerRole | None = None
+        self.metrics = Registry(self._metric_sections, self._clock.monotonic_ns)
+        """All metrics of the node, by Apache Kafka's MBeans."""
         self._metrics: MetricsServer | None = None
         self._tick: asyncio.TimerHandle | None = None
 
@@ -218,7 +220,8 @@ class Node:
 
     def _serve_metrics(self, executor: Executor) -> None:
         if self._metrics is not None:
-            self._metrics.start(executor, lambda: families(self.metric_sources()))
+            write = writer(self.metrics, self.config.odradek_metrics_names)
+            self._metrics.start(executor, write)
 
     def _bind(self) -> BoundListeners:
         """Bind all addresses."""
@@ -328,14 +331,19 @@ class Node:
         """Return the port of the metrics server; -1 if there is no metrics server."""
         return -1 if self._metrics is None else self._metrics.port
 
+    def _metric_sections(self) -> Iterable[Section]:
+        from odradek.node.metrics.sections import sections  # when metrics are first read
+
+        return sections(self.metric_sources())
+
     def metric_sources(self) -> MetricSources:
         """Return the parts of the node that metrics are read from."""
         assert self._metadata is not None
         broker, controller = self._broker, self._controller
         return MetricSources(
             self.config.node_id,
-            self._metadata,
-            None if broker is None else BrokerSources(broker.broker, broker.replication),
+            self._metadata.sources(),
+            None if broker is None else BrokerSources(broker.broker, broker.replication.sources()),
             None
             if controller is None
             else ControllerSources(controller.controller, controller.elections),

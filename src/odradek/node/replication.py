@@ -21,6 +21,7 @@ from odradek.env.randomness import RandomBytes
 from odradek.network.client import NodeClient
 from odradek.network.client_machine import ClientSettings
 from odradek.node.channels import Channels
+from odradek.node.metrics.sources import ReplicationSources
 
 
 class BrokerReplication:
@@ -83,6 +84,10 @@ class BrokerReplication:
         replicas.report_directories(self._assignments.report)
         self._replication = PartitionReplication(context, self.fetchers, loop)
         replicas.replicate(self._replication)
+
+    def sources(self) -> ReplicationSources:
+        """Return the parts that metrics are read from."""
+        return ReplicationSources(self.fetchers, self.throttles, self.isr_changes, self.now_ms)
 
     def close(self) -> None:
         """Stop fetching, and send no more changes of ISRs."""

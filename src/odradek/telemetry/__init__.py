@@ -1,5 +1,5 @@
-"""Metrics of requests, log lines, and metrics that clients push.
+"""Metrics by MBean, their names for Prometheus, log lines, and metrics that clients push.
 
-Other counters of the node are plain attributes of the objects that count. `node/metrics.py` reads
-all counters during a scrape.
+Counters of the node are plain attributes of the objects that count. `odradek.node.metrics` reads them
+when somebody reads the metrics (`registry`).
 """

@@ -1,26 +1,49 @@
-"""What metrics consist of, and the parts of a node that they are read from."""
+"""The parts of a node that metrics are read from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from odradek.broker.broker import Broker
 from odradek.broker.clients.quotas import QuotaManagers
 from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.broker.metadata.cache import MetadataCache
+from odradek.broker.metadata.loader import MetadataLoader
+from odradek.broker.metadata.publisher import Publishers
+from odradek.broker.partitions.leading import IsrChanges
+from odradek.broker.raft.client import RaftClient
+from odradek.broker.replication.fetchers import Fetchers
+from odradek.broker.replication.throttles import Throttles
 from odradek.env.event_loop import NodeSelector
 from odradek.handlers.dispatch import Dispatcher
 from odradek.network.server import Server
-from odradek.node.elections import Elections
-from odradek.node.metadata import NodeMetadata
-from odradek.node.replication import BrokerReplication
+from odradek.node.metrics.elections import Elections
+
+
+class ReplicationSources(NamedTuple):
+    """The parts of the replication between brokers."""
+
+    fetchers: Fetchers
+    throttles: Throttles
+    isr_changes: IsrChanges
+    now_ms: Callable[[], int]
 
 
 class BrokerSources(NamedTuple):
     """The parts of a broker."""
 
     broker: Broker
-    replication: BrokerReplication
+    replication: ReplicationSources
+
+
+class MetadataSources(NamedTuple):
+    """The parts of the node's metadata."""
+
+    raft: RaftClient
+    cache: MetadataCache
+    publishers: Publishers
+    loader: MetadataLoader
 
 
 class ControllerSources(NamedTuple):
@@ -34,7 +57,7 @@ class MetricSources(NamedTuple):
     """The parts of a node that metrics are read from."""
 
     node_id: int
-    metadata: NodeMetadata
+    metadata: MetadataSources
     of_broker: BrokerSources | None
     """None on a node that is only a controller."""
     of_controller: ControllerSources | None
@@ -43,28 +66,3 @@ class MetricSources(NamedTuple):
     dispatcher: Dispatcher
     selector: NodeSelector | None
     quotas: QuotaManagers
-
-
-class Sample(NamedTuple):
-    """One number with its labels. `suffix` distinguishes the parts of a summary."""
-
-    labels: Mapping[str, str]
-    value: float
-    suffix: str = ""
-
-
-class Family(NamedTuple):
-    """A metric: its name, its type (`counter`, `gauge` or `summary`), its help text, its samples.
-
-    The exposed name of a counter ends with `_total`.
-    """
-
-    name: str
-    kind: str
-    documentation: str
-    samples: Iterable[Sample]
-
-
-def one(value: float) -> list[Sample]:
-    """Return the only sample of a metric without labels."""
-    return [Sample({}, value)]

@@ -1,0 +1,83 @@
+"""The metrics of connections and of the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek.network.authentications import Outcome
+from odradek.node.metrics.sources import MetricSources
+from odradek.telemetry.mbeans import Metric, attribute, gauge, meter, one, own, own_count
+
+SOCKETS = "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*"
+PROCESSOR = "0"
+"""Apache Kafka has several network processors for each listener; here one event loop serves all."""
+_EXPIRED = "expired-connections-killed-count"
+
+
+def connections(node: MetricSources) -> Iterator[Metric]:
+    """Yield the metrics of connections."""
+    server = node.server
+    by_listener = {endpoint.name: 0 for endpoint in server.endpoints}
+    for connection in list(server.connections):
+        by_listener[connection.peer.listener] += 1
+    yield attribute(
+        SOCKETS, "connection-count", "Open connections.",
+        [((name, PROCESSOR), count) for name, count in by_listener.items()],
+    )  # fmt: skip
+    for outcome in Outcome:
+        rows = [((name, PROCESSOR), count) for name, count in server.authentications.of(outcome)]
+        name = outcome.value.replace("_", "-")
+        text = "Authentications by TLS or SASL, by their outcome."
+        if outcome is Outcome.EXPIRED:
+            text = "Connections closed because their clients did not authenticate again in time."
+        yield attribute(SOCKETS, name, text, rows)
+    yield gauge(
+        "kafka.network:type=SocketServer,name=ExpiredConnectionsKilledCount",
+        "Connections closed because their clients did not authenticate again in time.",
+        one(sum(count for _, count in server.authentications.of(Outcome.EXPIRED))),
+    )
+    for name, text, value in (
+        ("odradek_network_bytes_in", "Bytes received.", server.bytes_in),
+        ("odradek_network_bytes_out", "Bytes sent.", server.bytes_out),
+        ("odradek_network_connections_accepted", "Connections accepted.",
+         server.connections_accepted),
+        ("odradek_network_connections_refused", "Connections rejected because of a limit.",
+         server.connections_refused),
+        ("odradek_network_frames_refused",
+         "Connections closed because of a request of an invalid size.", server.frames_refused),
+        ("odradek_requests_refused",
+         "Connections closed because of a request that is malformed or not served.",
+         node.dispatcher.requests_refused),
+    ):  # fmt: skip
+        yield own_count(name, text, one(value))
+
+
+def event_loop(node: MetricSources) -> Iterator[Metric]:
+    """Yield the metrics of the event loop, which does the work of Apache Kafka's threads."""
+    selector = node.selector
+    if selector is None:
+        return
+    yield own_count("odradek_loop_turns", "Iterations of the event loop.", one(selector.turns))
+    yield own(
+        "odradek_loop_pause_seconds_max",
+        "Duration of the longest iteration of the event loop since the last scrape.",
+        one(selector.take_pause_max()),
+    )
+    idle_ns = int(selector.idle_seconds * 1e9)
+    yield meter(
+        "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent",
+        "Share of the time (0 to 1) in which the event loop waited for work. Odradek has no pool of "
+        "request handlers: the event loop handles the requests. The count is in nanoseconds.",
+        one(idle_ns), 1e9,
+    )  # fmt: skip
+    yield gauge(
+        "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent",
+        "Share of the time (0 to 1) in which the event loop waited for work, since it was last read. "
+        "The event loop is the only network processor.",
+        one(selector.take_idle_share()),
+    )
+    yield gauge(
+        "kafka.network:type=RequestChannel,name=RequestQueueSize",
+        "Connections with received requests that wait for their next turn in the event loop.",
+        one(node.server.turns.waiting),
+    )

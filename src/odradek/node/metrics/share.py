@@ -1,0 +1,122 @@
+"""The metrics of share groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from odradek.broker.share.local import LocalSharePartition
+from odradek.core.share.states import ACCEPT, REJECT, RELEASE, RENEW
+from odradek.node.metrics.sources import BrokerSources
+from odradek.telemetry.mbeans import Metric, Tags, gauge, meter, one, own, own_count
+
+_TYPES = {ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject", RENEW: "Renew"}
+_KEYS = ("group", "topic", "partition")
+_GROUPS = "kafka.server:type=ShareGroupMetrics,name="
+_PARTITIONS = "kafka.server:type=SharePartitionMetrics,name={},group=*,topic=*,partition=*"
+
+
+def _found(node: BrokerSources) -> list[tuple[Tags, LocalSharePartition]]:
+    return [
+        ((local.group_id, local.partition.topic, str(local.partition.index)), local)
+        for local in list(node.broker.share_partitions)
+    ]
+
+
+def share_groups(node: BrokerSources) -> Iterator[Metric]:
+    """Yield the metrics of share sessions and share partitions."""
+    manager = node.broker.share_partitions
+    sessions = manager.sessions
+    pattern = "kafka.server:type=ShareSessionCache,name="
+    yield gauge(f"{pattern}ShareSessionsCount", "Share sessions.", one(len(sessions)))
+    yield gauge(
+        f"{pattern}SharePartitionsCount", "Partitions in share sessions.",
+        one(sessions.partition_count),
+    )  # fmt: skip
+    yield meter(
+        f"{pattern}ShareSessionEvictionsPerSec", "Share sessions whose connection was closed.",
+        one(sessions.evictions),
+    )  # fmt: skip
+    acknowledged = dict(manager.acknowledged)
+    yield meter(
+        f"{_GROUPS}RecordAcknowledgementsPerSec,ackType=*", "Acknowledged records.",
+        [((name,), acknowledged.get(kind, 0)) for kind, name in _TYPES.items()],
+    )  # fmt: skip
+    found = _found(node)
+    yield gauge(
+        _PARTITIONS.format("InFlightMessageCount"), "Records in flight.",
+        [(tags, each.machine.in_flight_count) for tags, each in found],
+    )  # fmt: skip
+    yield gauge(
+        _PARTITIONS.format("InFlightBatchCount"), "Batches in flight.",
+        [(tags, each.machine.batch_count) for tags, each in found],
+    )  # fmt: skip
+    yield meter(
+        _PARTITIONS.format("AcquisitionLockTimeoutPerSec"), "Records whose lock has expired.",
+        [(tags, each.expired_count) for tags, each in found],
+    )  # fmt: skip
+    yield own(
+        "odradek_share_partition_start_offset",
+        "First offset of a share partition that is not complete.",
+        [(tags, each.machine.start_offset) for tags, each in found], *_KEYS,
+    )  # fmt: skip
+    yield own(
+        "odradek_share_partition_waiting_fetches",
+        "ShareFetch requests that wait for records of a share partition.",
+        [(tags, len(each.waiters)) for tags, each in found], *_KEYS,
+    )  # fmt: skip
+
+
+def records(node: BrokerSources) -> Iterator[Metric]:
+    """Yield the metrics of the records in flight."""
+    counted = [(tags, each, each.machine.census()) for tags, each in _found(node)]
+    yield own(
+        "odradek_share_partition_acquired_records", "Records that members have acquired.",
+        [(tags, census.acquired) for tags, _, census in counted], *_KEYS,
+    )  # fmt: skip
+    yield own(
+        "odradek_share_partition_released_records",
+        "Records that were delivered, and wait for another delivery.",
+        [(tags, census.available) for tags, _, census in counted], *_KEYS,
+    )  # fmt: skip
+    yield own(
+        "odradek_share_partition_deferred_records",
+        "Records that wait for their time, or for the end of a back-off.",
+        [(tags, census.deferred) for tags, _, census in counted], *_KEYS,
+    )  # fmt: skip
+    yield own(
+        "odradek_share_partition_deliveries",
+        "Acquired and released records, by the number of their deliveries.",
+        [
+            ((*tags, str(deliveries)), number)
+            for tags, _, census in counted
+            for deliveries, number in sorted(census.deliveries.items())
+        ],
+        *_KEYS, "deliveries",
+    )  # fmt: skip
+    yield own(
+        "odradek_share_partition_oldest_lock_seconds", "Age of the oldest acquisition lock.",
+        [
+            (tags, each.lock_age_ms(census.first_expiration_ms) / 1000)
+            for tags, each, census in counted
+            if census.first_expiration_ms is not None
+        ],
+        *_KEYS,
+    )  # fmt: skip
+
+
+def dead_letters(node: BrokerSources) -> Iterator[Metric]:
+    """Yield the metrics of dead letters, for each group that has had some."""
+    writer = node.broker.share_partitions.dead_letters
+    for name, counter, text in (
+        ("DeadLetterQueueRecordCountPerSec", writer.written, "Dead letters."),
+        ("DeadLetterQueueTotalProduceRequestsPerSec", writer.appends,
+         "Attempts to append dead letters."),
+        ("DeadLetterQueueFailedProduceRequestsPerSec", writer.failed_appends,
+         "Appends that were given up."),
+    ):  # fmt: skip
+        rows = [((group,), number) for group, number in list(counter.items())]
+        yield meter(f"{_GROUPS}{name},group=*", text, rows)
+    yield own_count(
+        "odradek_share_dead_letters_lost", "Dead letters that were not written.",
+        [((group,), number) for group, number in list(writer.lost.items())], "group",
+    )  # fmt: skip
