@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.broker.access.authorizer import Authorizer
 from odradek.broker.access.delegation_tokens import DelegationTokens
@@ -26,13 +26,15 @@ from odradek.broker.metadata.supported_versions import SupportedVersions
 from odradek.broker.partitions.cold_reads import ColdReads
 from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.replication.directory_moves import DirectoryMoves
-from odradek.broker.share.manager import SharePartitionManager
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.session.fetch import FetchSessionCache
 from odradek.env.certificate_names import CertificateNames
 from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.log import LogManager
+
+if TYPE_CHECKING:
+    from odradek.broker.share.manager import SharePartitionManager
 
 
 class BrokerStorage(NamedTuple):
@@ -61,7 +63,6 @@ class Broker:
     replicas: ReplicaManager
     fetch_sessions: FetchSessionCache
     cold_reads: ColdReads
-    share_partitions: SharePartitionManager
     coordinators: Coordinators
     storage: BrokerStorage
     client_telemetry: ClientTelemetry
@@ -71,6 +72,11 @@ class Broker:
     """The quotas of clients. None while no client has a limit."""
     certificate_names: Callable[[str], CertificateNames | None] = lambda _: None
     """Returns the names in the certificate that a listener uses; None if they are not known."""
+
+    @property
+    def share_partitions(self) -> SharePartitionManager:
+        """The share partitions whose leader is this broker."""
+        return self.coordinators.share_partitions
 
     @property
     def node_id(self) -> int:

@@ -14,6 +14,7 @@ from odradek.broker.clients.quotas import QuotaManagers
 from odradek.broker.clients.telemetry import ClientTelemetry
 from odradek.broker.controller.lifecycle import BrokerLifecycle
 from odradek.broker.controller.topic_creation import TopicCreation
+from odradek.broker.coordinator.coordinators import CoordinatorParts, Coordinators
 from odradek.broker.partitions.cold_reads import ColdReads
 from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.replication.directory_moves import DirectoryMoves
@@ -33,13 +34,12 @@ from odradek.log import LogDirectory, PartitionLog
 from odradek.model.errors import ApiError
 from odradek.network.listeners import Endpoint as BoundEndpoint
 from odradek.node.channels import Channels
-from odradek.node.coordinators import channels_to_brokers, compose
+from odradek.node.coordinators import channels_to_brokers
 from odradek.node.listeners import Service
 from odradek.node.metadata import NodeMetadata
 from odradek.node.replication import BrokerReplication
 from odradek.node.serving import broker_table, served_versions
 from odradek.node.settings import CoordinatorPublisher, SettingsPublisher, TopicConfigs
-from odradek.node.share_partitions import share_partitions
 from odradek.node.storage import NodeStorage
 
 log = logging.getLogger("odradek.node")
@@ -78,22 +78,24 @@ class BrokerRole:
         )
         self._brokers = channels_to_brokers(config, network, random_bytes)
         topic_creation = TopicCreation(channels.requests, lambda: dynamic.newest)
-        coordinators = compose(
+        cold_reads = ColdReads(storage.logs.storage, loop)
+        parts = CoordinatorParts(
             dynamic,
             clock,
             random_bytes,
+            loop,
+            executor,
             replicas,
+            metadata.cache,
+            cold_reads,
             channels.requests,
             topic_creation,
             self._brokers,
+            authorizer,
             lambda: lifecycle.epoch,
-            loop,
-            executor,
             on_loaded,
         )
-        cold_reads = ColdReads(storage.logs.storage, loop)
         self._moves = DirectoryMoves(config, replicas, executor, loop, clock.monotonic_ms)
-        share_parts = self._brokers.dead_letters, replicas, metadata.cache, dynamic, cold_reads
         self.broker = broker = Broker(
             cluster_id=cluster_id,
             loop=loop,
@@ -108,10 +110,7 @@ class BrokerRole:
             replicas=replicas,
             fetch_sessions=_fetch_sessions(config, random_bytes),
             cold_reads=cold_reads,
-            share_partitions=share_partitions(
-                coordinators, topic_creation, *share_parts, clock, executor
-            ),
-            coordinators=coordinators,
+            coordinators=Coordinators(parts),
             storage=BrokerStorage(storage.logs, self._moves),
             client_telemetry=ClientTelemetry(config.telemetry_max_bytes, random_bytes),
             authorizer=authorizer,
@@ -178,7 +177,6 @@ class BrokerRole:
             loader.install(each)
         loader.install(CoordinatorPublisher(coordinators))
         loader.install(broker.replicas)
-        coordinators.groups.use_authorizer(broker.authorizer)
         coordinators.startup()
 
     def _on_directory_failure(
@@ -270,7 +268,6 @@ class BrokerRole:
         self.replication.close()
         broker.coordinators.shutdown()
         self._brokers.close()
-        await broker.share_partitions.close()
         await broker.coordinators.close()
         self._channels.close()
         await broker.topic_creation.close()

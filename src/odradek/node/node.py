@@ -220,6 +220,8 @@ class Node:
 
     def _serve_metrics(self, executor: Executor) -> None:
         if self._metrics is not None:
+            if self._broker is not None:  # a thread reads them
+                self._broker.broker.coordinators.create_all()
             write = writer(self.metrics, self.config.odradek_metrics_names)
             self._metrics.start(executor, write)
 

@@ -157,9 +157,7 @@ class CoordinatorPublisher:
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Pass the change to all coordinators."""
-        self._coordinators.groups.on_metadata(delta, image)
-        self._coordinators.transactions.on_metadata(delta, image)
-        self._coordinators.shares.on_metadata(delta, image)
+        self._coordinators.on_metadata(delta, image)
 
     def load(self, image: MetadataImage) -> None:
         """Pass the first image to all coordinators."""
