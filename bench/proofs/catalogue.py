@@ -104,6 +104,10 @@ LONG_TESTS = (
         _pytest("tests/group/test_targets_as_kafka.py"), "ODRADEK_TARGET_GROUPS",
     ),
     LongTest(
+        "rules", "pairs of a rule and a name, of each of three kinds, compared with Apache Kafka's classes", 20_000,
+        _pytest("-m", "cluster or not cluster", "tests/oracle/test_java_rules.py"), "ODRADEK_RULES",
+    ),
+    LongTest(
         "simulation", "simulated histories of transactions with crashes", 1000,
         _pytest("tests/transaction/test_simulation.py"), "ODRADEK_SEEDS",
     ),

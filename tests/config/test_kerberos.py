@@ -11,8 +11,9 @@ from tests.support.run_seed import seeds
 from odradek.config.checks import ConfigurationError
 from odradek.config.jaas import parse_login_module
 from odradek.config.kerberos import KerberosLogin, kerberos_login
-from odradek.config.kerberos_names import KerberosName, NameRules, NoUser
+from odradek.config.kerberos_names import KerberosName, NameRules
 from odradek.config.load import load
+from odradek.model.principal import NoUser
 
 REALM = "EXAMPLE.COM"
 MODULE = "com.sun.security.auth.module.Krb5LoginModule"

@@ -8,6 +8,7 @@ from odradek.config.checks import ConfigurationError, Secret
 from odradek.config.load import load
 from odradek.config.principal_mapping import PrincipalMapping
 from odradek.config.tls import Store
+from odradek.model.principal import NoUser
 
 SETTINGS = {
     "listeners": "PLAINTEXT://:9092,OUT://:9093,IN://:9094",
@@ -151,7 +152,12 @@ NAME = "CN=Alice,OU=Sales,O=Example Inc.,C=US"
     ],
 )
 def test_rules(rules: str, user: str | None) -> None:
-    assert PrincipalMapping(rules).user_of(NAME) == user
+    mapping = PrincipalMapping(rules)
+    if user is None:
+        with pytest.raises(NoUser, match="no rule of ssl"):
+            mapping.user_of(NAME)
+    else:
+        assert mapping.user_of(NAME) == user
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 import zipfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from compat.lab.maven import jars, kafka_jars
@@ -99,6 +100,29 @@ def kerberos_users(lines: list[tuple[str, ...]]) -> list[str]:
         command, input=text, check=True, capture_output=True, text=True, timeout=120
     )
     return run.stdout.splitlines()
+
+
+def rules(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return Java's results of patterns and of Apache Kafka's rules for names (see Rules.java).
+
+    Raises:
+        Missing: Java or Maven is not installed.
+    """
+    command = _command("Rules.java", [kafka_jars()[0].parent / "*"])
+    text = "".join(
+        "\t".join((kind, *(word.encode("utf-16-be", "surrogatepass").hex() for word in words)))
+        + "\n"
+        for kind, *words in rows
+    )
+    run = subprocess.run(
+        command, input=text, check=True, capture_output=True, text=True, timeout=600
+    )
+    return [
+        "=" + bytes.fromhex(line[1:]).decode("utf-16-be", "surrogatepass")
+        if line.startswith("=")
+        else line
+        for line in run.stdout.splitlines()
+    ]
 
 
 def formats(lines: list[tuple[str, ...]]) -> list[str]:

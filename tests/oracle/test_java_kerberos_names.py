@@ -10,7 +10,8 @@ from tests.config.test_kerberos import REALM, RULES, generated
 from tests.oracle.jvm import kerberos_users
 from tests.support.run_seed import seeds
 
-from odradek.config.kerberos_names import NameRules, NoUser
+from odradek.config.kerberos_names import NameRules
+from odradek.model.principal import NoUser
 
 pytestmark = [pytest.mark.cluster, pytest.mark.java]
 

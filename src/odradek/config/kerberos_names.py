@@ -13,16 +13,21 @@ A name is `primary@REALM` or `primary/instance@REALM`. A rule has these parts:
 
 DEFAULT applies to the names of the default realm; the result is the primary. The first rule that
 applies determines the user. If its result has `/` or `@`, there is no user. The syntax is that of
-Kafka's KerberosShortNamer; the patterns are Python's.
+Kafka's KerberosShortNamer. Patterns and replacements are Java's (see `odradek.java_regex`); a mistake in
+a replacement is an error when the rules are read, in Kafka when it is used.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.config.checks import ConfigurationError
+from odradek.model.principal import NoUser
+
+if TYPE_CHECKING:
+    from odradek.java_regex.pattern import Pattern, Replacement
 
 NAME = "sasl.kerberos.principal.to.local.rules"
 _KERBEROS_NAME = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
@@ -31,11 +36,6 @@ _RULE = re.compile(
     r"(?:s/(?P<pattern>[^/]*)/(?P<replacement>[^/]*)/(?P<all>g)?)?/?(?P<case>[LU])?"
 )
 _FORMAT = re.compile(r"\$([0-9]*)")
-_REPLACEMENT = re.compile(r"\\(.)|\$([0-9]+)", re.DOTALL)
-
-
-class NoUser(Exception):
-    """No user belongs to a name of Kerberos."""
 
 
 class KerberosName(NamedTuple):
@@ -62,13 +62,18 @@ class KerberosName(NamedTuple):
         return cls(text)
 
 
+class _Substitution(NamedTuple):
+    pattern: Pattern
+    replacement: Replacement
+    replaces_all: bool
+
+
 class _Rule(NamedTuple):
+    text: str
     parts: int
     format: str
-    match: re.Pattern[str] | None
-    pattern: re.Pattern[str] | None
-    replacement: str
-    replaces_all: bool
+    match: Pattern | None
+    substitution: _Substitution | None
     case: str
 
     def apply(self, values: list[str]) -> str | None:
@@ -76,29 +81,13 @@ class _Rule(NamedTuple):
         if len(values) - 1 != self.parts:
             return None
         base = _FORMAT.sub(lambda found: values[int(found[1])], self.format)
-        if self.match is not None and self.match.fullmatch(base) is None:
+        if self.match is not None and not self.match.matches(base):
             return None
-        if self.pattern is None:
+        if self.substitution is None:
             return base
-        return self.pattern.sub(self._replaced, base, count=0 if self.replaces_all else 1)
-
-    def _replaced(self, found: re.Match[str]) -> str:
-        return _REPLACEMENT.sub(lambda part: _expanded(found, part), self.replacement)
-
-
-def _expanded(found: re.Match[str], part: re.Match[str]) -> str:
-    """Expand a part of a replacement. As in Java, a group has as many digits as there are groups."""
-    if part[1] is not None:
-        return part[1]
-    number, rest = _group(part[2], found.re.groups)
-    return (found[number] or "") + rest
-
-
-def _group(digits: str, groups: int) -> tuple[int, str]:
-    end = 1
-    while end < len(digits) and int(digits[: end + 1]) <= groups:
-        end += 1
-    return int(digits[:end]), digits[end:]
+        pattern, replacement, replaces_all = self.substitution
+        replaced = pattern.replace_all if replaces_all else pattern.replace_first
+        return replaced(base, replacement)
 
 
 class NameRules:
@@ -139,7 +128,7 @@ class NameRules:
             if rule is None:
                 result = primary if realm == default_realm else None
             else:
-                result = rule.apply(values)
+                result = _applied(rule, name, values)
             if result is None:
                 continue
             if not result or "/" in result or "@" in result:
@@ -149,7 +138,20 @@ class NameRules:
         raise NoUser(f"no rule of {NAME} applies to {name}")
 
 
+def _applied(rule: _Rule, name: str, values: list[str]) -> str | None:
+    from odradek.java_regex.errors import MatchRefused
+
+    try:
+        return rule.apply(values)
+    except MatchRefused as reason:
+        raise NoUser(f"the rule {rule.text} does not decide for {name}: {reason}") from None
+
+
 def _rule(text: str) -> _Rule:
+    # Most nodes have no rules, so they need not load this.
+    from odradek.java_regex.errors import PatternError
+    from odradek.java_regex.pattern import Pattern
+
     found = _RULE.fullmatch(text)
     if found is None:
         raise ConfigurationError.of(NAME, text, "a rule is malformed")
@@ -157,29 +159,13 @@ def _rule(text: str) -> _Rule:
     numbers = _FORMAT.findall(found["format"])
     if not all(each and int(each) <= parts for each in numbers):
         raise ConfigurationError.of(NAME, text, f"$ must be followed by a number from 0 to {parts}")
-    pattern = _compiled(text, found["pattern"])
-    replacement = found["replacement"] or ""
-    groups = 0 if pattern is None else pattern.groups
-    for part in _REPLACEMENT.finditer(replacement):
-        if part[2] is not None and _group(part[2], groups)[0] > groups:
-            raise ConfigurationError.of(NAME, text, "the pattern lacks a group of its replacement")
-    if re.search(r"[$\\]", _REPLACEMENT.sub("", replacement)):
-        raise ConfigurationError.of(NAME, text, "the replacement is malformed")
-    return _Rule(
-        parts,
-        found["format"],
-        _compiled(text, found["match"]),
-        pattern,
-        replacement,
-        found["all"] is not None,
-        found["case"] or "",
-    )
-
-
-def _compiled(text: str, pattern: str | None) -> re.Pattern[str] | None:
-    if pattern is None:
-        return None
     try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ConfigurationError.of(NAME, text, f"a pattern is malformed: {error}") from error
+        match = None if found["match"] is None else Pattern(found["match"])
+        substitution = None
+        if found["pattern"] is not None:
+            pattern = Pattern(found["pattern"])
+            replacement = pattern.replacement(found["replacement"])
+            substitution = _Substitution(pattern, replacement, found["all"] is not None)
+    except PatternError as error:
+        raise ConfigurationError.of(NAME, text, str(error)) from None
+    return _Rule(text, parts, found["format"], match, substitution, found["case"] or "")

@@ -1,54 +1,49 @@
-"""ssl.principal.mapping.rules: maps the name of a certificate to a principal (KIP-371).
+r"""ssl.principal.mapping.rules: maps the name of a certificate to a principal (KIP-371).
 
     RULE:^CN=(.*?),OU=.*$/$1/L, DEFAULT
 
 The first rule whose pattern matches the whole distinguished name applies. Then each match of the
-pattern in the name is replaced: `.*` also matches the end of the name. `$1` is a group of the
-pattern; a reference to a group that does not exist is text, if there are other groups. L and U
-convert the result to lower or upper case. DEFAULT is the name itself. The syntax is that of Kafka's
-SslPrincipalMapper; the patterns are Python's.
+pattern in the name is replaced: `.*` also matches the end of the name. L and U convert the result to
+lower or upper case. DEFAULT is the name itself. The syntax is that of Kafka's SslPrincipalMapper.
+Patterns and replacements are Java's (see `odradek.java_regex`), with Kafka's exception: a reference
+in the replacement to a group that the pattern lacks is text, if the pattern has other groups.
+
+A mistake in a replacement is an error when the rules are read. In Kafka it is one when a name matches.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.config.checks import ConfigurationError
+from odradek.model.principal import NoUser
+
+if TYPE_CHECKING:
+    from odradek.java_regex.pattern import Pattern, Replacement
 
 NAME = "ssl.principal.mapping.rules"
-_RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)"
-_EMPTY = re.compile(r"[\s,]*")
+_ANY = "[^\n\r\x85\u2028\u2029]"
+_RULE = rf"(DEFAULT)|RULE:((?:\\{_ANY}|[^\\/])*)/((?:\\{_ANY}|[^\\/])*)/([LU]?)"
+_EMPTY = re.compile(r"[\s,]*", re.ASCII)
 """What may be between two rules; empty rules are ignored, as in Kafka."""
-_SPLIT = re.compile(rf"\s*(?:{_RULE})\s*(?:,|\Z)")
+_SPLIT = re.compile(rf"\s*(?:{_RULE})\s*(?:,|\Z)", re.ASCII)
+_REFERENCE = re.compile(r"\$([0-9]+)")
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""What Java's `trim` removes from both ends."""
 
 
 class _Rule(NamedTuple):
-    pattern: re.Pattern[str] | None
-    """None is the rule DEFAULT."""
-    replacement: str
+    pattern: Pattern
+    replacement: Replacement
     case: str
 
     def apply(self, name: str) -> str | None:
-        if self.pattern is None:
-            return name
-        if self.pattern.fullmatch(name) is None:
+        """Return the user of a name; None if the rule does not apply."""
+        if not self.pattern.matches(name):
             return None
-        text = self.pattern.sub(self._replaced, name)
+        text = self.pattern.replace_all(name, self.replacement)
         return text.lower() if self.case == "L" else text.upper() if self.case == "U" else text
-
-    def _replaced(self, found: re.Match[str]) -> str:
-        return _REFERENCE.sub(lambda part: _expanded(found, part), self.replacement)
-
-
-_REFERENCE = re.compile(r"\\(.)|\$(\d)")
-
-
-def _expanded(found: re.Match[str], part: re.Match[str]) -> str:
-    if part[1] is not None:
-        return part[1]
-    group = int(part[2])
-    return part[0] if group > found.re.groups else found[group] or ""
 
 
 def _skip_empty(text: str, position: int) -> int:
@@ -63,29 +58,67 @@ class PrincipalMapping:
         """Parse the value of the setting.
 
         Raises:
-            ConfigurationError: a rule is malformed.
+            ConfigurationError: a rule is malformed, or its pattern is not supported.
         """
-        self._rules: list[_Rule] = []
-        position = _skip_empty(text, 0)
-        while position < len(text):
-            found = _SPLIT.match(text, position)
+        self._rules: list[_Rule | None] = []
+        """None is the rule DEFAULT."""
+        trimmed = text.strip(_TRIMMED)
+        position = _skip_empty(trimmed, 0)
+        while position < len(trimmed):
+            found = _SPLIT.match(trimmed, position)
             if found is None or found.end() == position:
                 raise ConfigurationError.of(NAME, text, f"the rule at {position + 1} is malformed")
-            position = _skip_empty(text, found.end())
-            self._rules.append(self._rule(text, found))
+            position = _skip_empty(trimmed, found.end())
+            self._rules.append(None if found[1] else _rule(text, found))
 
-    @staticmethod
-    def _rule(text: str, found: re.Match[str]) -> _Rule:
-        if found[1]:
-            return _Rule(None, "", "")
-        try:
-            pattern = re.compile(found[2])
-        except re.error as error:
-            raise ConfigurationError.of(NAME, text, f"a pattern is malformed: {error}") from None
-        if not pattern.groups and re.search(r"(?<!\\)\$[1-9]", found[3]):
-            raise ConfigurationError.of(NAME, text, "a pattern lacks a group of its replacement")
-        return _Rule(pattern, found[3], found[4])
+    def user_of(self, name: str) -> str:
+        """Return the user of a distinguished name.
 
-    def user_of(self, name: str) -> str | None:
-        """Return the user of a distinguished name; None if no rule matches."""
-        return next((user for rule in self._rules if (user := rule.apply(name)) is not None), None)
+        Raises:
+            NoUser: no rule matches, or it takes too long to find out.
+        """
+        for rule in self._rules:
+            user = name if rule is None else _applied(rule, name)
+            if user is not None:
+                return user
+        raise NoUser(f"no rule of {NAME} matches its certificate")
+
+
+def _rule(text: str, found: re.Match[str]) -> _Rule:
+    # Most nodes have no rules, so they need not load this.
+    from odradek.java_regex.errors import PatternError
+    from odradek.java_regex.pattern import Pattern
+
+    try:
+        pattern = Pattern(found[2])
+        replacement = pattern.replacement(_with_text_references(found[3], pattern.groups))
+    except PatternError as error:
+        raise ConfigurationError.of(NAME, text, str(error)) from None
+    return _Rule(pattern, replacement, found[4])
+
+
+def _with_text_references(replacement: str, groups: int) -> str:
+    """Put a backslash before each reference to a group that does not exist, if there are groups.
+
+    As in Kafka, the positions are those in the original: after the first backslash, the next ones
+    are one character too early.
+    """
+    if not groups:
+        return replacement
+    escaped = replacement
+    for found in _REFERENCE.finditer(replacement):
+        digits = found[1]
+        while len(digits) > 1 and int(digits) > groups:
+            digits = digits[:-1]
+        if not found[1].startswith("0") and int(digits) > groups:
+            escaped = f"{escaped[: found.start()]}\\{escaped[found.start() :]}"
+    return escaped
+
+
+def _applied(rule: _Rule, name: str) -> str | None:
+    from odradek.java_regex.errors import MatchRefused
+
+    try:
+        return rule.apply(name)
+    except MatchRefused as reason:
+        raise NoUser(f"the rule {rule.pattern.text} of {NAME} does not decide: {reason}") from None

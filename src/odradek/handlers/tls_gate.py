@@ -15,6 +15,7 @@ from odradek.env.network import Transport
 from odradek.env.tls import TlsTransport
 from odradek.handlers.certificates import subject_name
 from odradek.handlers.gate_context import GateContext
+from odradek.model.principal import NoUser
 from odradek.network.authentications import Outcome
 from odradek.network.connection import Connection
 from odradek.network.receive_buffers import ReceiveBuffers
@@ -90,13 +91,13 @@ class TlsGate:
                 transport.peer_certificate if isinstance(transport, TlsTransport) else None
             )
             if certificate is not None:
-                user = self._principals.user_of(subject_name(certificate))
-                if user is None:
+                try:
+                    user = self._principals.user_of(subject_name(certificate))
+                except NoUser as reason:
                     peer = connection.peer
                     log.info(
-                        "failed authentication of %s:%d on %s: no rule of "
-                        "ssl.principal.mapping.rules matches its certificate",
-                        peer.host, peer.port, peer.listener,
+                        "failed authentication of %s:%d on %s: %s",
+                        peer.host, peer.port, peer.listener, reason,
                     )  # fmt: skip
                     self._server.authentications.count(peer.listener, Outcome.FAILED)
                     connection.refuse()

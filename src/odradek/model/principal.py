@@ -10,6 +10,10 @@ ANONYMOUS = "User:ANONYMOUS"
 """The principal of clients that are not authenticated."""
 
 
+class NoUser(Exception):
+    """No user belongs to a name of Kerberos or of a certificate. The message has the reason."""
+
+
 class Principal(NamedTuple):
     """The type and the name of a principal."""
 

@@ -20,9 +20,9 @@ from collections.abc import Callable, Generator
 from enum import Enum
 
 from odradek.config.kerberos import GSSAPI
-from odradek.config.kerberos_names import NoUser
 from odradek.core.sasl.mechanism import Rejected, TryAgain
 from odradek.env.kerberos import KerberosError, SecurityContext
+from odradek.model.principal import NoUser
 
 NO_PROTECTION = 1
 _SIZE = bytes(3)
