@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 from tests.cli.conftest import invoke
+from tests.support.child import ODRADEK, Child
 
 from odradek.operations import cluster_health
 from odradek.testing import Cluster
@@ -80,24 +79,20 @@ def test_a_broker_comes_and_goes(cluster, run, tmp_path):
     assert "the cluster already has a node 2" in refused
     assert run("cluster", "add-broker", "-d", home).out == f"Prepared broker 4 in {home}\n"
     assert "already has a node" in run("cluster", "add-broker", "-d", home, code=1).err
-    words = [sys.executable, "-m", "odradek", "serve", "--config", home / "server.properties"]
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
-        try:
-            until(lambda: serving(run) == 4)
-            plan = run("cluster", "rebalance", "--dry-run", "--json").json["moves"]
-            assert sum(4 in each["to"] for each in plan) == 13
-            run("cluster", "rebalance")
-            status = run("cluster", "status", "--json").json
-            assert status["problems"] == []
-            held = len(run("cluster", "drain", 4, "--dry-run", "--json").json["moves"])
-            assert held == 13
-            done = run("cluster", "drain", 4)
-            assert done.out == "Moved 13 partitions\n"
-            assert "stop it, then run: odradek cluster remove 4" in done.err
-            assert json.loads(run("cluster", "drain", 4, "--json").out)["moves"] == []
-            assert "is also a voter" not in done.err
-        finally:
-            process.send_signal(signal.SIGTERM)
+    with Child([*ODRADEK, "serve", "--config", home / "server.properties"], stops=True):
+        until(lambda: serving(run) == 4)
+        plan = run("cluster", "rebalance", "--dry-run", "--json").json["moves"]
+        assert sum(4 in each["to"] for each in plan) == 13
+        run("cluster", "rebalance")
+        status = run("cluster", "status", "--json").json
+        assert status["problems"] == []
+        held = len(run("cluster", "drain", 4, "--dry-run", "--json").json["moves"])
+        assert held == 13
+        done = run("cluster", "drain", 4)
+        assert done.out == "Moved 13 partitions\n"
+        assert "stop it, then run: odradek cluster remove 4" in done.err
+        assert json.loads(run("cluster", "drain", 4, "--json").out)["moves"] == []
+        assert "is also a voter" not in done.err
     until(lambda: serving(run) == 3)
     assert run("cluster", "remove", 4).out == "Removed broker 4\n"
     assert run("cluster", "status", "--json").json["brokers"] == [
@@ -109,17 +104,13 @@ def test_a_node_that_is_a_voter_too(cluster, run, tmp_path):
     """A drain can be cancelled. The next one says that the node is a voter."""
     home = tmp_path / "new"
     run("cluster", "add-broker", "-d", home, "--host", "127.0.0.1", "--node-id", 5)
-    words = [sys.executable, "-m", "odradek", "serve", "--config", home / "server.properties"]
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
-        try:
-            until(lambda: serving(run) == 4)
-            assert "is also a voter" in run("cluster", "drain", 3).err
-            assert all(3 not in cluster.replicas("orders", each) for each in range(12))
-            assert run("cluster", "drain", 3, "--cancel", "--json").json["cancelled"] == 0
-            run("cluster", "rebalance")
-            run("cluster", "drain", 5)
-        finally:
-            process.send_signal(signal.SIGTERM)
+    with Child([*ODRADEK, "serve", "--config", home / "server.properties"], stops=True):
+        until(lambda: serving(run) == 4)
+        assert "is also a voter" in run("cluster", "drain", 3).err
+        assert all(3 not in cluster.replicas("orders", each) for each in range(12))
+        assert run("cluster", "drain", 3, "--cancel", "--json").json["cancelled"] == 0
+        run("cluster", "rebalance")
+        run("cluster", "drain", 5)
     until(lambda: serving(run) == 3)
     run("cluster", "remove", 5)
 
@@ -150,12 +141,11 @@ def test_a_drain_is_interrupted():
         cluster.move_leader("orders", held, leader)
         cluster.partition(leader, 4)
         before = cluster.replicas("orders", held)
-        words = [sys.executable, "-m", "odradek", "cluster", "drain", str(before[1])]
+        words = ["cluster", "drain", str(before[1])]
         words += ["-b", cluster.nodes[before[1]].bootstrap_servers]
-        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-            until(lambda: 4 in cluster.replicas("orders", held))
-            process.send_signal(signal.SIGINT)
-            said = process.stderr.read()
-            assert process.wait() == 130, said
-            assert re.search(r"Cancelled [1-9] moves? in progress", said)
+        with Child([*ODRADEK, *words]) as process:
+            process.until(lambda: 4 in cluster.replicas("orders", held))
+            process.signal(signal.SIGINT)
+            assert process.wait() == 130, process.last_words
+            assert re.search(r"Cancelled [1-9] moves? in progress", process.output)
         until(lambda: sorted(cluster.replicas("orders", held)) == sorted(before))

@@ -6,18 +6,14 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
-import time
 
 import pytest
 from compat.lab.wire_client import WireClient
 from tests.cli.conftest import invoke
+from tests.support.child import ODRADEK, Child
 
 from odradek.wire.generated.describe_cluster_request import DescribeClusterRequest
 from odradek.wire.generated.describe_cluster_response import DescribeClusterResponse
-
-COMMAND = [sys.executable, "-m", "odradek", "cluster", "start"]
 
 
 def free_base():
@@ -44,33 +40,18 @@ def brokers(port):
         return []
 
 
-def until(holds):
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.cluster
 @pytest.mark.timeout(180)
 def test_three_nodes_of_which_one_is_killed(tmp_path):
     base = free_base()
-    words = [*COMMAND, "--data", str(tmp_path / "données"), "--port", str(base)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            printed = []
-            for line in process.stderr:
-                printed.append(line)
-                if "Ctrl-C" in line:
-                    break
-            pids = [int(each) for each in re.findall(r"process (\d+)", "".join(printed))]
-            assert len(pids) == 3, printed
-            until(lambda: brokers(base) == [1, 2, 3])
-            os.kill(pids[1], signal.SIGKILL)
-            assert "node 2 ended (signal 9); started again" in process.stderr.readline()
-        finally:
-            process.terminate()
-        assert process.wait(60) == 0
+    words = ["cluster", "start", "--data", str(tmp_path / "données"), "--port", str(base)]
+    with Child([*ODRADEK, *words], stops=True) as process:
+        printed = process.wait_for("Ctrl-C")
+        pids = [int(each) for each in re.findall(r"process (\d+)", printed)]
+        assert len(pids) == 3, printed
+        process.until(lambda: brokers(base) == [1, 2, 3])
+        os.kill(pids[1], signal.SIGKILL)
+        process.wait_for("node 2 ended (signal 9); started again")
     assert brokers(base) == []
 
 

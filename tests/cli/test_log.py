@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.log.support import (
     end_transaction,
     read_records,
 )
+from tests.support.child import Child
 
 from odradek.cli.main import root
 from odradek.records.compression import Codec
@@ -248,12 +248,10 @@ sys.stdin.read()
 def test_repair_refuses_while_a_node_works(partition):
     lock = partition.parent / ".lock"
     lock.touch()
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        holder.stdout.readline()
+    with Child([sys.executable, "-c", HOLDER, lock], hears=True, talks=True) as holder:
+        assert holder.line() == "locked"
         assert "a node works" in run("repair", partition, "--execute", code=1)
-        holder.stdin.close()
+        assert holder.finish() == 0
     assert run("repair", partition) == ""
 
 

@@ -10,8 +10,7 @@ import subprocess
 import sys
 
 import pytest
-
-COMMAND = [sys.executable, "-m", "odradek"]
+from tests.support.child import ODRADEK, Child
 
 
 def environment(bootstrap, **more):
@@ -19,29 +18,26 @@ def environment(bootstrap, **more):
 
 
 def start(bootstrap, *words, **options):
-    return subprocess.Popen([*COMMAND, *words], env=environment(bootstrap), **options)
+    return Child([*ODRADEK, *words], environment=environment(bootstrap), **options)
 
 
 def test_ctrl_c_while_following(bootstrap, odradek, topic):
     odradek("produce", topic, "hello")
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with start(bootstrap, "consume", topic, "--follow", **pipes) as process:
-        assert process.stdout.readline() == b"hello\n"
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert (out, err.strip()) == (b"", b"")
+    with start(bootstrap, "consume", topic, "--follow", talks=True) as process:
+        assert process.line() == "hello"
+        process.signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert (process.stdout.read(), process.output.strip()) == (b"", "")
 
 
 def test_ctrl_c_commits_what_was_printed(bootstrap, odradek, topic):
     odradek("produce", topic, "one", "two", "-p", 0)
     words = ["consume", topic, "--follow", "--group", topic]
-    with start(bootstrap, *words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout.readline() == b"one\n"
-        assert process.stdout.readline() == b"two\n"
+    with start(bootstrap, *words, talks=True) as process:
+        assert [process.line(), process.line()] == ["one", "two"]
         odradek("produce", topic, "three", "-p", 0)
-        assert process.stdout.readline() == b"three\n"
-        process.send_signal(signal.SIGINT)
+        assert process.line() == "three"
+        process.signal(signal.SIGINT)
         assert process.wait(30) == 130
     # The signal may have come between the last line and the note of it: once more, never lost.
     assert odradek("consume", topic, "--group", topic).out in ("", "three\n")
@@ -49,23 +45,20 @@ def test_ctrl_c_commits_what_was_printed(bootstrap, odradek, topic):
 
 def test_the_reader_goes_away(bootstrap, odradek, topic):
     odradek("produce", topic, *[str(n) * 100 for n in range(2000)])
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with start(bootstrap, "consume", topic, "--follow", **pipes) as process:
-        process.stdout.readline()
+    with start(bootstrap, "consume", topic, "--follow", talks=True) as process:
+        process.line()
         process.stdout.close()
         odradek("produce", topic, "more")
-        assert process.stderr.read() == b""
         assert process.wait(30) == 141
+        assert process.output == ""
 
 
 def test_input_that_comes_slowly_is_sent_at_once(bootstrap, odradek, topic):
-    with start(bootstrap, "produce", topic, stdin=subprocess.PIPE) as process:
-        process.stdin.write(b"first\n")
-        process.stdin.flush()
+    with start(bootstrap, "produce", topic, hears=True) as process:
+        process.tell("first")
         assert odradek("consume", topic, "--follow", "--count", 1).lines == ["first"]
-        assert process.poll() is None
-        process.stdin.close()
-        assert process.wait(30) == 0
+        process.check()
+        assert process.finish(30) == 0
 
 
 def on_terminal(bootstrap, *words, typed="", code=0, **variables):
@@ -73,7 +66,7 @@ def on_terminal(bootstrap, *words, typed="", code=0, **variables):
     leader, follower = pty.openpty()
     env = environment(bootstrap, COLUMNS="80", **variables)
     with subprocess.Popen(
-        [*COMMAND, *words], env=env, stdin=follower, stdout=follower, stderr=follower
+        [*ODRADEK, *words], env=env, stdin=follower, stdout=follower, stderr=follower
     ) as process:
         os.close(follower)
         os.write(leader, typed.encode())
@@ -160,7 +153,7 @@ def test_completion_without_a_broker():
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(bootstrap, shell):
-    done = subprocess.run([*COMMAND, "completion", shell], capture_output=True, check=True)
+    done = subprocess.run([*ODRADEK, "completion", shell], capture_output=True, check=True)
     assert b"_ODRADEK_COMPLETE" in done.stdout
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=done.stdout, check=True)

@@ -1,28 +1,17 @@
 """A cluster of `odradek secure init` gets another broker with `cluster add-broker --like`."""
 
-import contextlib
-import signal
-import subprocess
-import sys
-import time
-
 import pytest
 from compat.lab.toolchain import free_port
 from tests.cli.conftest import invoke
+from tests.support.child import ODRADEK, Child
 
 from odradek.config.load import load, read_file
 
 pytestmark = pytest.mark.cluster
 
 
-@contextlib.contextmanager
 def serving(settings):
-    words = [sys.executable, "-m", "odradek", "serve", "--config", settings]
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield
-        finally:
-            process.send_signal(signal.SIGTERM)
+    return Child([*ODRADEK, "serve", "--config", settings], stops=True)
 
 
 def brokers(client, seconds="5s"):
@@ -42,9 +31,9 @@ def secured(tmp_path_factory):
     assert made.code == 0, made.err
     first = directory / "server-1.properties"
     assert invoke("format", "--config", first, "-t", "MkU3OEVBNTcwNTJENDM2Qg").code == 0
-    with serving(first):
-        while brokers(["--command-config", directory / "client.properties"]) != [1]:
-            time.sleep(0.1)
+    client = ["--command-config", directory / "client.properties"]
+    with serving(first) as node:
+        node.until(lambda: brokers(client) == [1])
         yield directory
 
 
@@ -61,16 +50,19 @@ def test_a_broker_joins_with_the_settings_of_another(secured, tmp_path):
     (listener,), (other,) = new.listeners, first.broker_listeners
     assert (listener.name, listener.security_protocol) == ("SASL_SSL", "SASL_SSL")
     assert listener.port > other.port
-    with serving(tmp_path / "new" / "server.properties"):
-        while brokers(client) != [1, 2]:
-            time.sleep(0.1)
+    with serving(tmp_path / "new" / "server.properties") as node:
+        node.until(lambda: brokers(client) == [1, 2])
         words = ("topic", "create", "wide", "--partitions", 2, "--replication-factor", 2)
         assert invoke(*words, *client, bootstrap="").code == 0
         (wide,) = invoke("topic", "describe", "wide", "--json", *client, bootstrap="").json
         assert [sorted(each["replicas"]) for each in wide["partitions"]] == [[1, 2], [1, 2]]
-        while wide["under_replicated"]:
-            time.sleep(0.1)
-            (wide,) = invoke("topic", "describe", "wide", "--json", *client, bootstrap="").json
+        node.until(
+            lambda: (
+                not invoke("topic", "describe", "wide", "--json", *client, bootstrap="").json[0][
+                    "under_replicated"
+                ]
+            )
+        )
 
 
 def test_a_key_that_odradek_has_not_made_is_reported(secured, tmp_path):

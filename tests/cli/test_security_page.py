@@ -1,15 +1,12 @@
 """The configuration in docs/security.md works as the page says."""
 
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 from compat.lab.toolchain import free_port
 from tests.cli.conftest import invoke
+from tests.support.child import ODRADEK, Child
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 
@@ -37,14 +34,9 @@ def ports(keys):
     admin = "SCRAM-SHA-512=[name=admin,password=admin-secret]"
     assert invoke("doctor", "--config", file).code == 0
     assert invoke("format", "--config", file, "-S", admin).code == 0
-    words = [sys.executable, "-m", "odradek", "serve", "--config", file]
-    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as process:
-        try:
-            while as_user(ports, keys, "topic", "list").code:
-                time.sleep(0.1)
-            yield ports
-        finally:
-            process.send_signal(signal.SIGTERM)
+    with Child([*ODRADEK, "serve", "--config", file], stops=True) as node:
+        node.until(lambda: not as_user(ports, keys, "topic", "list").code)
+        yield ports
 
 
 def as_user(ports, keys, *words, name="admin", password="admin-secret"):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from compat.lab.toolchain import free_port
+from tests.support.child import ODRADEK, Child
 
-COMMAND = [sys.executable, "-m", "odradek"]
 OF_APACHE_KAFKA = """
 # one process for both roles, as Apache Kafka's download has it
 process.roles=broker,controller
@@ -48,23 +48,14 @@ log.retention.check.interval.ms=300000
 @contextmanager
 def serving(*words):
     """A node; yields the process and the lines of its banner."""
-    words = [*COMMAND, *map(str, words)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        lines = []
-        for line in process.stderr:
-            lines.append(line.rstrip())
-            if line.startswith("Ctrl-C"):
-                break
-        try:
-            yield process, lines
-        finally:
-            process.kill()
+    with Child([*ODRADEK, *map(str, words)]) as process:
+        yield process, process.wait_for("Ctrl-C").splitlines()
 
 
 def refused(*words):
     """What a node says that does not start, and its exit code."""
     finished = subprocess.run(
-        [*COMMAND, *map(str, words)], capture_output=True, text=True, timeout=60, check=False
+        [*ODRADEK, *map(str, words)], capture_output=True, text=True, timeout=60, check=False
     )
     assert finished.stdout == ""
     assert "Traceback" not in finished.stderr
@@ -92,9 +83,10 @@ def test_the_banner_and_ctrl_c(tmp_path):
         second, code = refused("--port", 0, "--data", tmp_path / "data")
         assert (code, "another process uses" in second) == (1, True)
         assert "choose another directory with --data" in second
-        process.send_signal(signal.SIGINT)
+        printed = process.output
+        process.signal(signal.SIGINT)
         assert process.wait(30) == 0
-        assert process.stderr.read() == ""
+        assert process.output == printed
 
 
 def test_without_creation_on_demand_the_banner_creates_the_topic(tmp_path):
@@ -124,12 +116,11 @@ def test_a_configuration_of_apache_kafka_as_it_is(tmp_path, quorum):
         assert len(warnings) == 1
         assert "no authentication on PLAINTEXT, CONTROLLER. Listen" in warnings[0]
         with socket.create_connection(("localhost", controller_port)):
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.terminate(30) == 0
     moved = free_port()
     with serving("--config", file, "--port", moved) as (_, lines):
         assert address_of(lines) == f"localhost:{moved}"
-        words = [*COMMAND, "-b", f"localhost:{moved}", "produce", "greetings", "hello"]
+        words = [*ODRADEK, "-b", f"localhost:{moved}", "produce", "greetings", "hello"]
         subprocess.run(words, check=True, timeout=60)
 
 
@@ -194,7 +185,7 @@ def test_an_ipv6_address_is_written_as_clients_take_it(tmp_path):
     with serving("--host", "::1", "--port", 0, "--data", tmp_path / "data") as (_, lines):
         address = address_of(lines)
         assert address.startswith("[::1]:")
-        words = [*COMMAND, "-b", address, "topic", "create", "six"]
+        words = [*ODRADEK, "-b", address, "topic", "create", "six"]
         subprocess.run(words, check=True, timeout=60, stdout=subprocess.DEVNULL)
 
 
@@ -228,7 +219,7 @@ def test_a_controller_and_a_broker_are_processes(tmp_path):
     said, code = refused("--config", broker)
     assert (code, "run `odradek format`" in said) == (1, True)
     for file in files:
-        words = [*COMMAND, "format", "--config", file, "-t", "4L6g3nShT-eMCtK--X86sw"]
+        words = [*ODRADEK, "format", "--config", file, "-t", "4L6g3nShT-eMCtK--X86sw"]
         subprocess.run(words, check=True, timeout=60)
     with serving("--config", controller) as (first, lines):
         assert any(line.endswith("node 1, cluster 4L6g3nShT-eMCtK--X86sw") for line in lines)
@@ -236,11 +227,9 @@ def test_a_controller_and_a_broker_are_processes(tmp_path):
         with serving("--config", broker) as (second, lines):
             assert address_of(lines) == f"127.0.0.1:{ports['port']}"
             server = f"127.0.0.1:{ports['port']}"
-            words = [*COMMAND, "-b", server, "produce", "greetings", "hello"]
+            words = [*ODRADEK, "-b", server, "produce", "greetings", "hello"]
             subprocess.run(words, check=True, timeout=60)
-            second.send_signal(signal.SIGTERM)
-            assert second.wait(30) == 0
+            assert second.terminate(30) == 0
         with serving("--config", broker):
             pass
-        first.send_signal(signal.SIGTERM)
-        assert first.wait(30) == 0
+        assert first.terminate(30) == 0

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import signal
-import subprocess
-import sys
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
 from compat.lab.toolchain import free_port
 from confluent_kafka.admin import AdminClient
 from tests.cli.conftest import invoke
-from tests.cli.test_cluster_start import brokers, free_base, until
+from tests.cli.test_cluster_start import brokers, free_base
+from tests.support.child import ODRADEK, Child
 
 from odradek.cli.shards import _greet, shard_settings
 from odradek.cli.supervisor import (
@@ -199,10 +198,10 @@ def test_two_machines(tmp_path):
         f"{each}@127.0.0.1:{port}"
         for each, port in ((1, base + 100), (2, base + 101), (11, base + 102))
     )
-    common = [sys.executable, "-m", "odradek", "serve", "--host", "127.0.0.1"]
+    common = [*ODRADEK, "serve", "--host", "127.0.0.1"]
     common += ["--override", f"controller.quorum.voters={voters}", "--cluster-id", CLUSTER_ID]
-    machines = []
-    try:
+    with ExitStack() as stack:
+        machines = []
         for node_id, count, port in ((1, 2, base), (11, 1, base + 2)):
             words = [
                 "--shards",
@@ -213,24 +212,16 @@ def test_two_machines(tmp_path):
                 str(tmp_path / str(node_id)),
             ]
             words += ["--override", f"node.id={node_id}", "--override", f"broker.rack={node_id}"]
-            machines.append(subprocess.Popen([*common, *words], stderr=subprocess.PIPE, text=True))
-        until(lambda: brokers(base) == brokers(base + 2) == [1, 2, 11])
+            machines.append(stack.enter_context(Child([*common, *words], stops=True)))
+        machines[0].until(lambda: brokers(base) == brokers(base + 2) == [1, 2, 11])
         created = invoke(
             "topic", "create", "orders", "--replication-factor", 2, bootstrap=f"127.0.0.1:{base}"
         )
         assert created.code == 0, created.err
         assert invoke("produce", "orders", "hello", bootstrap=f"127.0.0.1:{base + 2}").code == 0
-        machines[1].terminate()
-        assert machines[1].wait(60) == 0
-        until(lambda: brokers(base) == [1, 2])
+        assert machines[1].terminate() == 0
+        machines[0].until(lambda: brokers(base) == [1, 2])
         assert invoke("consume", "orders", bootstrap=f"127.0.0.1:{base}").out == "hello\n"
-    finally:
-        for each in machines:
-            each.terminate()
-        codes = [each.wait(60) for each in machines]
-        for each in machines:
-            each.stderr.close()
-    assert codes == [0, 0]
 
 
 @pytest.mark.cluster
@@ -238,33 +229,25 @@ def test_two_machines(tmp_path):
 def test_two_shards_of_which_one_is_killed(tmp_path):
     """They listen on all addresses, as by default."""
     base = free_base()
-    words = [sys.executable, "-m", "odradek", "serve", "--shards", "2"]
+    words = [*ODRADEK, "serve", "--shards", "2"]
     words += ["--data", str(tmp_path / "data"), "--port", str(base)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            printed = []
-            for line in process.stderr:
-                printed.append(line)
-                if "Ctrl-C" in line:
-                    break
-            pids = [int(each) for each in re.findall(r"process (\d+)", "".join(printed))]
-            assert len(pids) == 2, printed
-            until(lambda: brokers(base) == [1, 2])
-            address = f"127.0.0.1:{base}"
-            found = AdminClient({"bootstrap.servers": address}).list_topics(timeout=30).brokers
-            told = {f"{each.host}:{each.port}" for each in found.values()}
-            assert told == {address, f"127.0.0.1:{base + 1}"}
-            for each in ("create", "describe"):
-                assert invoke("topic", each, "orders", bootstrap=address).code == 0
-            assert invoke("produce", "orders", "hello", bootstrap=address).code == 0
-            os.kill(pids[0], signal.SIGKILL)
-            assert "node 1 ended (signal 9); started again" in process.stderr.readline()
-            until(lambda: brokers(base) == [1, 2])
-            read = invoke("consume", "orders", bootstrap=address)
-            assert read.out == "hello\n"
-        finally:
-            process.terminate()
-        assert process.wait(60) == 0, process.stderr.read()
+    with Child(words, stops=True) as process:
+        printed = process.wait_for("Ctrl-C")
+        pids = [int(each) for each in re.findall(r"process (\d+)", printed)]
+        assert len(pids) == 2, printed
+        process.until(lambda: brokers(base) == [1, 2])
+        address = f"127.0.0.1:{base}"
+        found = AdminClient({"bootstrap.servers": address}).list_topics(timeout=30).brokers
+        told = {f"{each.host}:{each.port}" for each in found.values()}
+        assert told == {address, f"127.0.0.1:{base + 1}"}
+        for each in ("create", "describe"):
+            assert invoke("topic", each, "orders", bootstrap=address).code == 0
+        assert invoke("produce", "orders", "hello", bootstrap=address).code == 0
+        os.kill(pids[0], signal.SIGKILL)
+        process.wait_for("node 1 ended (signal 9); started again")
+        process.until(lambda: brokers(base) == [1, 2])
+        read = invoke("consume", "orders", bootstrap=address)
+        assert read.out == "hello\n"
     assert brokers(base) == []
 
 
@@ -276,25 +259,21 @@ def test_shards_with_tls_and_sasl(tmp_path):
     made = invoke("secure", "init", files, "--shards", "--port", base)
     assert made.code == 0, made.err
     assert f"odradek serve --shards 2 --config {files}/server.properties" in made.err
-    words = [sys.executable, "-m", "odradek", "serve", "--shards", "2", "--config"]
+    words = [*ODRADEK, "serve", "--shards", "2", "--config"]
     words += [str(files / "server.properties")]
     client = ["--command-config", files / "client.properties"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            printed = itertools.takewhile(lambda line: "Ctrl-C" not in line, process.stderr)
-            (status,) = [line for line in printed if "odradek cluster status" in line]
-            assert f"-b 127.0.0.1:{base} --command-config {files}/client.properties" in status
-            words = status.split()
-            until(lambda: not invoke(*words[words.index("cluster") :], bootstrap="").code)
-            create = ("topic", "create", "orders", "--partitions", 2, "--replication-factor", 2)
-            until(lambda: not invoke(*client, *create, "--if-not-exists", bootstrap="").code)
-            for partition in (0, 1):
-                written = invoke(
-                    *client, "produce", "orders", "hello", "--partition", partition, bootstrap=""
-                )
-                assert written.code == 0, written.err
-            read = invoke(*client, "consume", "orders", bootstrap="")
-            assert read.out == "hello\nhello\n"
-        finally:
-            process.terminate()
-        assert process.wait(60) == 0, process.stderr.read()
+    with Child(words, stops=True) as process:
+        printed = process.wait_for("Ctrl-C").splitlines()
+        (status,) = [line for line in printed if "odradek cluster status" in line]
+        assert f"-b 127.0.0.1:{base} --command-config {files}/client.properties" in status
+        words = status.split()
+        process.until(lambda: not invoke(*words[words.index("cluster") :], bootstrap="").code)
+        create = ("topic", "create", "orders", "--partitions", 2, "--replication-factor", 2)
+        process.until(lambda: not invoke(*client, *create, "--if-not-exists", bootstrap="").code)
+        for partition in (0, 1):
+            written = invoke(
+                *client, "produce", "orders", "hello", "--partition", partition, bootstrap=""
+            )
+            assert written.code == 0, written.err
+        read = invoke(*client, "consume", "orders", bootstrap="")
+        assert read.out == "hello\nhello\n"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import tomllib
 from importlib.metadata import packages_distributions
 
 import pytest
 from tests.checkout import ROOT
+from tests.support.child import PYTHON, Child
 
 HIDDEN_TOO = {"google.protobuf", "grpc", "py4j"}
 """Modules of packages that extras need through others, and of a package that others share."""
@@ -39,19 +38,14 @@ def modules_of_extras() -> set[str]:
 @pytest.fixture(scope="module")
 def run():
     """Runs command lines in one process, in which no extra is installed."""
-    command = [sys.executable, "-m", "tests.cli.without_extras", *sorted(modules_of_extras())]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    command = [*PYTHON, "tests.cli.without_extras", *sorted(modules_of_extras())]
+    with Child(command, directory=ROOT, hears=True, talks=True) as child:
 
         def run(*words):
-            print(json.dumps([str(each) for each in words]), file=process.stdin, flush=True)
-            return json.loads(process.stdout.readline())
+            return json.loads(child.ask(json.dumps([str(each) for each in words])))
 
         yield run
-        process.stdin.close()
+        assert child.finish() == 0
 
 
 def test_the_extras_are_hidden() -> None:
