@@ -72,9 +72,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_mode(parser)
     parser.add_argument(
-        "--other-work-seconds", type=int, default=OTHER_WORK_SECONDS, metavar="N",
+        "--other-work-seconds",
+        type=int,
+        default=OTHER_WORK_SECONDS,
+        metavar="N",
         help="of `raw_fetch`: how long other work lasts (default: 60; an hour is 3600)",
-    )  # fmt: skip
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="where to store the result")
     return parser
 

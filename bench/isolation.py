@@ -101,9 +101,14 @@ class Replay:
                 write_out(self._contender, self._topic, drop=True)
             records = min(STEP_RECORDS, self._records - offset)
             done = self._client.ask(
-                "consume", LOAD_SECONDS_MAX, bootstrap=self._contender.broker.bootstrap,
-                topic=self._topic, records=records, offset=offset, rate=REPLAY_BYTES_PER_SECOND,
-            )  # fmt: skip
+                "consume",
+                LOAD_SECONDS_MAX,
+                bootstrap=self._contender.broker.bootstrap,
+                topic=self._topic,
+                records=records,
+                offset=offset,
+                rate=REPLAY_BYTES_PER_SECOND,
+            )
             self.bytes += done["bytes"]
             self.seconds += done["seconds"]
         self.device_bytes = broker.process.io_counters().read_bytes - before
@@ -153,9 +158,14 @@ def filled(
     """Create and fill a topic, and yield its name. Delete the topic at the end."""
     with environment.topic(contender, settings=settings) as topic:
         environment.load(
-            contender, "produce", topic=topic, records=records, size=size, keys=keys,
+            contender,
+            "produce",
+            topic=topic,
+            records=records,
+            size=size,
+            keys=keys,
             properties=BULK_PROPERTIES,
-        )  # fmt: skip
+        )
         yield topic
 
 
@@ -165,9 +175,14 @@ def tail(environment: Environment, contender: Contender, topic: str) -> dict[str
     with ProcessPoolExecutor(1, get_context("spawn")) as processes:
         timer = processes.submit(timer_p99_ms, samples, RATE)
         done = environment.load(
-            contender, "paced", topic=topic, samples=samples, rate=RATE, size=TAIL_SIZE,
+            contender,
+            "paced",
+            topic=topic,
+            samples=samples,
+            rate=RATE,
+            size=TAIL_SIZE,
             properties=TAIL_PROPERTIES,
-        )  # fmt: skip
+        )
     acknowledged = done["acknowledged"]
     return {
         "p50": acknowledged["p50_ms"],

@@ -229,9 +229,14 @@ def one_round(
                 errors += noisy.results()[1]
     with environment.topic(contender, CLIENTS) as topic:
         environment.load(
-            contender, "produce", topic=topic, records=CLIENTS * FETCHED_RECORDS, size=VALUE_BYTES,
-            keys=0, properties={"acks": "1", "linger.ms": "20", "batch.size": "100000"},
-        )  # fmt: skip
+            contender,
+            "produce",
+            topic=topic,
+            records=CLIENTS * FETCHED_RECORDS,
+            size=VALUE_BYTES,
+            keys=0,
+            properties={"acks": "1", "linger.ms": "20", "batch.size": "100000"},
+        )
         with limited(contender, "readers", "consumer_byte_rate"), load(seconds) as consumers:
             consumers.start(consume, bootstrap, "readers", topic, each=True)
             fetched, failed = consumers.results()

@@ -84,8 +84,14 @@ class Experiment:
             producer.ask("create_topic", partitions=self.partitions, **words)
             for sent in range(0, self.records, CHUNK_RECORDS):
                 count = min(CHUNK_RECORDS, self.records - sent)
-                producer.ask("produce", PATIENCE_SECONDS, records=count, size=RECORD_SIZE,
-                             properties={}, **words)  # fmt: skip
+                producer.ask(
+                    "produce",
+                    PATIENCE_SECONDS,
+                    records=count,
+                    size=RECORD_SIZE,
+                    properties={},
+                    **words,
+                )
                 _say(f"{(sent + count) * RECORD_SIZE / 1e9:.1f} GB are written")
         broker.kill()
         _say(f"made in {time.monotonic() - started:.0f} s")

@@ -157,9 +157,13 @@ def measure(environment: Environment) -> list[Figure]:
         def written(contender: Contender, records: int, properties: Mapping[str, str]) -> str:
             topic = stack.enter_context(environment.topic(contender))
             environment.load(
-                contender, "produce", topic=topic, records=environment.scaled(records), size=SIZE,
+                contender,
+                "produce",
+                topic=topic,
+                records=environment.scaled(records),
+                size=SIZE,
                 properties=properties,
-            )  # fmt: skip
+            )
             return topic
 
         topics = {

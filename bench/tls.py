@@ -81,9 +81,14 @@ class Part:
         environment = self._environment
         meter = CpuMeter(self._contender.broker)
         done = environment.load(
-            self._contender, verb, topic=topic, records=environment.scaled(amount) // SIZE,
-            bootstrap=self._bootstrap, properties={**properties, **self._security}, **more,
-        )  # fmt: skip
+            self._contender,
+            verb,
+            topic=topic,
+            records=environment.scaled(amount) // SIZE,
+            bootstrap=self._bootstrap,
+            properties={**properties, **self._security},
+            **more,
+        )
         spent = meter.seconds()
         return {
             "cpu": spent / done["bytes"] * 1e9,

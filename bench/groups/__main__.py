@@ -59,9 +59,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "experiments", nargs="*", default=[*EXPERIMENTS],
+        "experiments",
+        nargs="*",
+        default=[*EXPERIMENTS],
         help=f"of {', '.join(EXPERIMENTS)} (default: all)",
-    )  # fmt: skip
+    )
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds (default: 3)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work; to try it out")
     parser.add_argument("--alone", action="store_true", help="without Apache Kafka; to try it out")

@@ -24,17 +24,24 @@ def run(environment: Environment) -> list[Figure]:
         for contender in environment.contenders:
             topic = stack.enter_context(environment.topic(contender))
             environment.load(
-                contender, "produce", topic=topic, records=records, size=SIZE,
+                contender,
+                "produce",
+                topic=topic,
+                records=records,
+                size=SIZE,
                 properties=PRODUCER_PROPERTIES,
-            )  # fmt: skip
+            )
             topics[contender.role] = topic
 
         def one_round(contender: Contender) -> Mapping[str, float]:
             meter = CpuMeter(contender.broker)
             done = environment.load(
-                contender, "consume", topic=topics[contender.role], records=records,
+                contender,
+                "consume",
+                topic=topics[contender.role],
+                records=records,
                 properties=PROPERTIES,
-            )  # fmt: skip
+            )
             spent = meter.seconds()
             speed = done["bytes"] / done["seconds"] / 1e6
             return {CPU.name: spent / done["bytes"] * 1e9, SPEED.name: speed}

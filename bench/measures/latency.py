@@ -33,9 +33,13 @@ def run(environment: Environment) -> list[Figure]:
         with environment.topic(contender) as topic:
             samples = environment.scaled(ROUND_TRIPS)
             done = environment.load(
-                contender, "round_trips", topic=topic, samples=samples, size=SIZE,
+                contender,
+                "round_trips",
+                topic=topic,
+                samples=samples,
+                size=SIZE,
                 properties=PROPERTIES,
-            )  # fmt: skip
+            )
         return {SINGLE_P50.name: done["p50_ms"], SINGLE_P99.name: done["p99_ms"]}
 
     def paced(contender: Contender) -> Mapping[str, float]:
@@ -52,6 +56,11 @@ def paced_latency(
     """Return `p50_ms`, `p99_ms` and `max_ms` of a steady load on a separate topic."""
     with environment.topic(contender) as topic:
         return environment.load(
-            contender, "paced", topic=topic, samples=samples, rate=RATE, size=SIZE,
+            contender,
+            "paced",
+            topic=topic,
+            samples=samples,
+            rate=RATE,
+            size=SIZE,
             properties=PROPERTIES,
-        )  # fmt: skip
+        )

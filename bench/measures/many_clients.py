@@ -23,9 +23,14 @@ def run(environment: Environment) -> list[Figure]:
         with environment.topic(contender, PAIRS) as topic:
             meter = CpuMeter(contender.broker)
             done = environment.load(
-                contender, "fleet", topic=topic, pairs=PAIRS, records=records, size=SIZE,
+                contender,
+                "fleet",
+                topic=topic,
+                pairs=PAIRS,
+                records=records,
+                size=SIZE,
                 properties=PROPERTIES,
-            )  # fmt: skip
+            )
             return {SECONDS.name: done["seconds"], CPU.name: meter.seconds()}
 
     return environment.play("many_clients", [SECONDS, CPU], one_round)

@@ -42,19 +42,28 @@ def run(environment: Environment) -> list[Figure]:
             topic = stack.enter_context(environment.topic(contender))
             records = environment.scaled(REPLAYED_BYTES) // REPLAYED_SIZE
             environment.load(
-                contender, "produce", topic=topic, records=records, size=REPLAYED_SIZE,
+                contender,
+                "produce",
+                topic=topic,
+                records=records,
+                size=REPLAYED_SIZE,
                 properties=BULK_PROPERTIES,
-            )  # fmt: skip
+            )
             replayed[contender.role] = topic
 
         def one_round(contender: Contender) -> Mapping[str, float]:
             with environment.topic(contender, PARTITIONS) as topic:
                 meter = CpuMeter(contender.broker)
                 done = environment.load(
-                    contender, "mixed_day", topic=topic, replayed=replayed[contender.role],
-                    payloads=str(environment.payloads(UNIFORM)), seconds=seconds,
-                    properties=PROPERTIES, **WORK,
-                )  # fmt: skip
+                    contender,
+                    "mixed_day",
+                    topic=topic,
+                    replayed=replayed[contender.role],
+                    payloads=str(environment.payloads(UNIFORM)),
+                    seconds=seconds,
+                    properties=PROPERTIES,
+                    **WORK,
+                )
                 spent = meter.seconds()
             return {
                 CPU.name: spent * SECONDS / seconds,

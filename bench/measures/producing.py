@@ -45,9 +45,13 @@ def measure_produce(
             touch_memory(int(mean_size * records * 5 / 4))
             meter = CpuMeter(contender.broker)
             done = environment.load(
-                contender, "produce", topic=topic, records=records, properties=dict(properties),
+                contender,
+                "produce",
+                topic=topic,
+                records=records,
+                properties=dict(properties),
                 **arguments,
-            )  # fmt: skip
+            )
             spent = meter.seconds()
         return {
             cpu.name: spent / done["bytes"] * 1e9,

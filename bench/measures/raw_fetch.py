@@ -79,9 +79,13 @@ def run(environment: Environment) -> list[Figure]:
         for contender in environment.contenders:
             name = stack.enter_context(environment.topic(contender))
             environment.load(
-                contender, "produce", topic=name, records=environment.scaled(BYTES) // SIZE,
-                size=SIZE, properties=PROPERTIES,
-            )  # fmt: skip
+                contender,
+                "produce",
+                topic=name,
+                records=environment.scaled(BYTES) // SIZE,
+                size=SIZE,
+                properties=PROPERTIES,
+            )
             topics[contender.role] = Topic(contender, name)
 
         def one_round(cpu: Quantity, speed: Quantity, contender: Contender) -> Mapping[str, float]:
@@ -116,11 +120,20 @@ def other_work(environment: Environment) -> None:
         for contender in environment.contenders:
             with environment.topic(contender) as large, environment.topic(contender, 6) as mixed:
                 environment.load(
-                    contender, "produce", topic=large, size=LARGE_SIZE,
-                    records=environment.scaled(LARGE_BYTES) // LARGE_SIZE, properties=PROPERTIES,
-                )  # fmt: skip
+                    contender,
+                    "produce",
+                    topic=large,
+                    size=LARGE_SIZE,
+                    records=environment.scaled(LARGE_BYTES) // LARGE_SIZE,
+                    properties=PROPERTIES,
+                )
                 environment.load(
-                    contender, "mixed_day", topic=mixed, replayed=large, seconds=MIXED_SECONDS,
-                    payloads=str(environment.payloads(UNIFORM)), properties=MIXED_PROPERTIES,
+                    contender,
+                    "mixed_day",
+                    topic=mixed,
+                    replayed=large,
+                    seconds=MIXED_SECONDS,
+                    payloads=str(environment.payloads(UNIFORM)),
+                    properties=MIXED_PROPERTIES,
                     **WORK,
-                )  # fmt: skip
+                )

@@ -25,9 +25,13 @@ def run(environment: Environment) -> list[Figure]:
         with environment.topic(contender) as topic:
             meter = CpuMeter(contender.broker)
             done = environment.load(
-                contender, "produce", topic=topic, records=requests, size=SIZE,
+                contender,
+                "produce",
+                topic=topic,
+                records=requests,
+                size=SIZE,
                 properties=PROPERTIES,
-            )  # fmt: skip
+            )
             spent = meter.seconds()
         return {CPU.name: spent / requests * 100_000, RATE.name: requests / done["seconds"]}
 

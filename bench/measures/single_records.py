@@ -29,9 +29,14 @@ def run(environment: Environment) -> list[Figure]:
         with environment.topic(contender, PARTITIONS) as topic:
             meter = CpuMeter(contender.broker)
             done = environment.load(
-                contender, "produce", topic=topic, records=batches, size=SIZE,
-                partitions=PARTITIONS, properties=PROPERTIES,
-            )  # fmt: skip
+                contender,
+                "produce",
+                topic=topic,
+                records=batches,
+                size=SIZE,
+                partitions=PARTITIONS,
+                properties=PROPERTIES,
+            )
             spent = meter.seconds()
         return {
             CPU.name: spent / batches * 100_000,

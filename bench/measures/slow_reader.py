@@ -32,9 +32,13 @@ def run(environment: Environment) -> list[Figure]:
         for contender in environment.contenders:
             topic = stack.enter_context(environment.topic(contender))
             environment.load(
-                contender, "produce", topic=topic, records=BYTES // SIZE, size=SIZE,
+                contender,
+                "produce",
+                topic=topic,
+                records=BYTES // SIZE,
+                size=SIZE,
                 properties=PRODUCER_PROPERTIES,
-            )  # fmt: skip
+            )
             topics[contender.role] = topic
 
         def one_round(contender: Contender) -> Mapping[str, float]:

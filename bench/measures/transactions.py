@@ -39,9 +39,14 @@ def run(environment: Environment) -> list[Figure]:
 
     def load(contender: Contender, topic: str, rate: int) -> dict[str, Any]:
         return environment.load(
-            contender, "transactions", topic=topic, transactions=transactions, rate=rate,
-            properties=PROPERTIES, **LOAD,
-        )  # fmt: skip
+            contender,
+            "transactions",
+            topic=topic,
+            transactions=transactions,
+            rate=rate,
+            properties=PROPERTIES,
+            **LOAD,
+        )
 
     def committed(contender: Contender, rate: int) -> dict[str, Any]:
         with environment.topic(contender, LOAD["partitions"]) as topic:

@@ -206,8 +206,12 @@ def batch_headers(records: bytes | memoryview) -> list[Batch]:
     while position + BATCH_HEADER.size <= len(records):
         fields = BATCH_HEADER.unpack_from(records, position)
         base_offset, length, attributes, producer_id, count = (
-            fields[0], fields[1], fields[5], fields[9], fields[12],
-        )  # fmt: skip
+            fields[0],
+            fields[1],
+            fields[5],
+            fields[9],
+            fields[12],
+        )
         if position + 12 + length > len(records):
             break
         codec = CODECS[attributes & 7]

@@ -306,12 +306,17 @@ async def _collect(consumer: AIOKafkaConsumer, count: int, timeout_ms: int) -> l
         batches = await consumer.getmany(timeout_ms=wait_ms, max_records=count - len(records))
         records.extend(
             record_read(
-                record.topic, record.partition, record.offset, record.timestamp,
-                record.key, record.value, record.headers,
+                record.topic,
+                record.partition,
+                record.offset,
+                record.timestamp,
+                record.key,
+                record.value,
+                record.headers,
             )
             for batch in batches.values()
             for record in batch
-        )  # fmt: skip
+        )
     return records
 
 

@@ -262,10 +262,15 @@ def _collect(consumer: Consumer, count: int, timeout_ms: int) -> list[Command]:
             raise KafkaException(message.error())
         records.append(
             record_read(
-                message.topic(), message.partition(), message.offset(), message.timestamp()[1],
-                message.key(), message.value(), message.headers() or (),
+                message.topic(),
+                message.partition(),
+                message.offset(),
+                message.timestamp()[1],
+                message.key(),
+                message.value(),
+                message.headers() or (),
             )
-        )  # fmt: skip
+        )
     return records
 
 

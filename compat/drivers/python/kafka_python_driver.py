@@ -321,12 +321,17 @@ def _collect(consumer: KafkaConsumer, count: int, timeout_ms: int) -> list[Comma
 def _polled(consumer: KafkaConsumer, timeout_ms: int) -> list[Command]:
     return [
         record_read(
-            record.topic, record.partition, record.offset, record.timestamp,
-            record.key, record.value, record.headers,
+            record.topic,
+            record.partition,
+            record.offset,
+            record.timestamp,
+            record.key,
+            record.value,
+            record.headers,
         )
         for batch in consumer.poll(timeout_ms=timeout_ms).values()
         for record in batch
-    ]  # fmt: skip
+    ]
 
 
 def name_of(error: BaseException) -> str:

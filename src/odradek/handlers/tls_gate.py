@@ -31,8 +31,11 @@ def count_refused_handshake(server: Server, connection: Connection, transport: T
         peer = connection.peer
         log.info(
             "failed authentication of %s:%d on %s: the TLS handshake failed: %s",
-            peer.host, peer.port, peer.listener, transport.handshake_refusal,
-        )  # fmt: skip
+            peer.host,
+            peer.port,
+            peer.listener,
+            transport.handshake_refusal,
+        )
         server.authentications.count(connection.peer.listener, Outcome.FAILED)
 
 
@@ -97,8 +100,11 @@ class TlsGate:
                     peer = connection.peer
                     log.info(
                         "failed authentication of %s:%d on %s: %s",
-                        peer.host, peer.port, peer.listener, reason,
-                    )  # fmt: skip
+                        peer.host,
+                        peer.port,
+                        peer.listener,
+                        reason,
+                    )
                     self._server.authentications.count(peer.listener, Outcome.FAILED)
                     connection.refuse()
                     return

@@ -71,9 +71,20 @@ def given_batches(
             for batch in iterate_batches(view[position:]):
                 batch.check()  # this call, or the iteration, raises the error
         (
-            base_offset, _, epoch, _, crc, attributes, delta, _, max_timestamp,
-            producer_id, producer_epoch, base_sequence, _,
-        ) = _unpack_header(view, position)  # fmt: skip
+            base_offset,
+            _,
+            epoch,
+            _,
+            crc,
+            attributes,
+            delta,
+            _,
+            max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            _,
+        ) = _unpack_header(view, position)
         if origin is AppendOrigin.REPLICATION and epoch > leader_epoch:
             logger.info(
                 "%s: ignored batches from offset %d on, which are of leader epoch %d, "
@@ -88,23 +99,41 @@ def given_batches(
             RecordBatch(view[position : position + size]).check()
         last_offset = base_offset + delta
         if base_offset < next_offset or delta < 0:
-            raise RecordsRefused(
-                ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"a batch of the offsets {base_offset} to {last_offset} does not continue "
-                f"{topic_partition}, which ends at {next_offset}",
-            )
+            raise _does_not_continue(base_offset, last_offset, topic_partition, next_offset)
         if origin is AppendOrigin.RAFT_LEADER and epoch != leader_epoch:
-            raise RecordsRefused(
-                ErrorCode.INVALID_RECORD,
-                f"a batch of leader epoch {epoch} has to carry the leader's, {leader_epoch}",
-            )
+            raise _of_another_epoch(epoch, leader_epoch)
         check_segment_size(size, segment_bytes, topic_partition)
         yield GivenBatch(
-            position, size, base_offset, last_offset, max_timestamp, epoch, attributes,
-            producer_id, producer_epoch, base_sequence,
-        )  # fmt: skip
+            position,
+            size,
+            base_offset,
+            last_offset,
+            max_timestamp,
+            epoch,
+            attributes,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+        )
         next_offset = last_offset + 1
         position += size
+
+
+def _does_not_continue(
+    base_offset: int, last_offset: int, topic_partition: TopicPartition, next_offset: int
+) -> RecordsRefused:
+    return RecordsRefused(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        f"a batch of the offsets {base_offset} to {last_offset} does not continue "
+        f"{topic_partition}, which ends at {next_offset}",
+    )
+
+
+def _of_another_epoch(epoch: int, leader_epoch: int) -> RecordsRefused:
+    return RecordsRefused(
+        ErrorCode.INVALID_RECORD,
+        f"a batch of leader epoch {epoch} has to carry the leader's, {leader_epoch}",
+    )
 
 
 def check_segment_size(size: int, segment_bytes: int, topic_partition: TopicPartition) -> None:

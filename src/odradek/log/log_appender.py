@@ -182,50 +182,52 @@ class LogAppender:
             DiskFull, LogDirectoryOffline: the disk is full, or has failed now or earlier.
         """
         size = len(records)
-        if origin not in self._fast_path_origins or size < HEADER_SIZE or accepted is not None:
-            return self._append_checked(
-                records, leader_epoch, origin, verification_guard, transaction_version,
-                effort, accepted,
-            )  # fmt: skip
-        base_offset, length, magic, crc, attributes, delta, base_timestamp = _unpack_front(records)
-        max_timestamp, producer_id, epoch, sequence, count = _unpack_back(records)
-        entry = None
-        is_transactional = attributes & TRANSACTIONAL_FLAG
-        if producer_id >= 0:
-            entry = self._producers.continued(
-                producer_id, epoch, sequence, is_transactional, verification_guard
-            )
-        if (
-            length + LOG_OVERHEAD != size
-            or size > self._size_max
-            or magic != MAGIC
-            or base_offset
-            or attributes not in self._fast_path_attributes
-            or not 0 < count == delta + 1
-            or max_timestamp > self._timestamp_limit
-            or leader_epoch != self._epochs.latest
-            or (entry is None and (producer_id >= 0 or is_transactional))
-            or crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) != crc
-            or (
-                origin is _CLIENT
-                and effort is not _NONE
-                and not self._is_plain(
-                    records, crc, attributes, count, max_timestamp - base_timestamp, effort
+        if origin in self._fast_path_origins and size >= HEADER_SIZE and accepted is None:
+            base_offset, length, magic, crc, attributes, delta, base_time = _unpack_front(records)
+            max_timestamp, producer_id, epoch, sequence, count = _unpack_back(records)
+            entry = None
+            is_transactional = attributes & TRANSACTIONAL_FLAG
+            if producer_id >= 0:
+                entry = self._producers.continued(
+                    producer_id, epoch, sequence, is_transactional, verification_guard
                 )
-            )
-        ):
-            return self._append_checked(
-                records, leader_epoch, origin, verification_guard, transaction_version, effort, None
-            )
-        offset = self._end.log_end_offset
-        last_offset = offset + delta
-        self._end.append(records, size, offset, last_offset, max_timestamp, leader_epoch)
-        if entry is not None:
-            last_sequence = (sequence + delta) & SEQUENCE_MAX
-            entry.add_batch(epoch, last_sequence, last_offset, delta, max_timestamp)
-            if is_transactional and entry.transaction_first_offset < 0:
-                self._producers.begin_transaction(entry, offset)
-        return AppendInfo(offset, last_offset, self._segments.log_start_offset)
+            if (
+                length + LOG_OVERHEAD == size
+                and size <= self._size_max
+                and magic == MAGIC
+                and not base_offset
+                and attributes in self._fast_path_attributes
+                and 0 < count == delta + 1
+                and max_timestamp <= self._timestamp_limit
+                and leader_epoch == self._epochs.latest
+                and (entry is not None or (producer_id < 0 and not is_transactional))
+                and crc32c(memoryview(records)[ATTRIBUTES_POSITION:]) == crc
+                and (
+                    origin is not _CLIENT
+                    or effort is _NONE
+                    or self._is_plain(
+                        records, crc, attributes, count, max_timestamp - base_time, effort
+                    )
+                )
+            ):
+                offset = self._end.log_end_offset
+                last_offset = offset + delta
+                self._end.append(records, size, offset, last_offset, max_timestamp, leader_epoch)
+                if entry is not None:
+                    last_sequence = (sequence + delta) & SEQUENCE_MAX
+                    entry.add_batch(epoch, last_sequence, last_offset, delta, max_timestamp)
+                    if is_transactional and entry.transaction_first_offset < 0:
+                        self._producers.begin_transaction(entry, offset)
+                return AppendInfo(offset, last_offset, self._segments.log_start_offset)
+        return self._append_checked(
+            records,
+            leader_epoch,
+            origin,
+            verification_guard,
+            transaction_version,
+            effort,
+            accepted,
+        )
 
     def is_simple(self, records: Buffer) -> bool:
         """Whether a client's batch needs no conversion, and its records are known to be plain.

@@ -245,17 +245,35 @@ class _Walker:
             if size < HEADER_SIZE:
                 raise DamagedFile(f"the batch at byte {position} has only {size} bytes")
             (
-                base, _, epoch, _, crc, attributes, delta, _, timestamp,
-                producer_id, producer_epoch, sequence, _,
-            ) = _unpack_header(self._data, inner)  # fmt: skip
+                base,
+                _,
+                epoch,
+                _,
+                crc,
+                attributes,
+                delta,
+                _,
+                timestamp,
+                producer_id,
+                producer_epoch,
+                sequence,
+                _,
+            ) = _unpack_header(self._data, inner)
             if crc32c(self._data[inner + ATTRIBUTES_POSITION : inner + size]) != crc:
                 raise DamagedFile(
                     f"the batch at byte {position}, offset {base}, has a wrong checksum"
                 )
             yield (
-                size, base, base + delta, epoch, timestamp, attributes,
-                producer_id, producer_epoch, sequence,
-            )  # fmt: skip
+                size,
+                base,
+                base + delta,
+                epoch,
+                timestamp,
+                attributes,
+                producer_id,
+                producer_epoch,
+                sequence,
+            )
 
     def _legacy(self, inner: int, size: int) -> _Valid:
         message = LegacyMessage(self._data[inner : inner + size])

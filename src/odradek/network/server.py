@@ -276,8 +276,12 @@ class Server:
         log.warning(
             "closed the connection of %s:%d: it announced a request of %d bytes (allowed: up to "
             "%d, %s)",
-            connection.peer.host, connection.peer.port, size, allowed, setting,
-        )  # fmt: skip
+            connection.peer.host,
+            connection.peer.port,
+            size,
+            allowed,
+            setting,
+        )
         connection.refuse()
 
     def forget(self, connection: Connection) -> None:

@@ -254,10 +254,19 @@ class _Parser:
             nested = self._fields(row.indent, message)
             struct = Struct(base, versions, nested) if nested else None
         return Field(
-            name=name, type=base, is_array=is_array, versions=versions, nullable=nullable,
-            tag=tag, tagged=tagged, ignorable=ignorable, inflexible=inflexible,
-            default=default, has_default=has_default, struct=struct,
-        )  # fmt: skip
+            name=name,
+            type=base,
+            is_array=is_array,
+            versions=versions,
+            nullable=nullable,
+            tag=tag,
+            tagged=tagged,
+            ignorable=ignorable,
+            inflexible=inflexible,
+            default=default,
+            has_default=has_default,
+            struct=struct,
+        )
 
     def _resolve(self, message: Message, fields: list[Field]) -> None:
         """Set the struct of each field that refers to a common struct."""

@@ -1,33 +1,21 @@
-"""Requests of the matrix about settings, ACLs, quotas, users and the cluster, and between nodes."""
+"""Requests of the matrix about settings, ACLs, quotas, users and the cluster."""
 
 from __future__ import annotations
 
 import dataclasses
-import struct
 from typing import Any
 
+from tests.authorizer.matrix.node_requests import OTHER, requests_between_nodes
 from tests.authorizer.matrix.request import NAMES, UNKNOWN_ID, Request, by_name
 from tests.authorizer.matrix.rights import Right, cluster, groups, topics
 
 from odradek.model.acl import AclOperation
-from odradek.wire.api import BY_NAME
-from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from odradek.wire.generated.default_principal_data import DefaultPrincipalData
-from odradek.wire.generated.describe_quorum_request import (
-    DescribeQuorumRequest,
-    PartitionData,
-    TopicData,
-)
-from odradek.wire.generated.request_header import RequestHeader
-from odradek.wire.primitives import Message
 
 DESCRIBE, ALTER, CREATE = AclOperation.DESCRIBE, AclOperation.ALTER, AclOperation.CREATE
 DESCRIBE_CONFIGS = AclOperation.DESCRIBE_CONFIGS
 ALTER_CONFIGS = AclOperation.ALTER_CONFIGS
 CLUSTER_ACTION = AclOperation.CLUSTER_ACTION
 TOPIC_KIND, BROKER_KIND, LOGGER_KIND, METRICS_KIND, GROUP_KIND = 2, 4, 8, 16, 32
-OTHER = "other"
-"""The id of another cluster."""
 _ACL = {
     "resource_type": 2,
     "resource_name": "unused",
@@ -36,7 +24,6 @@ _ACL = {
     "operation": int(AclOperation.READ),
     "permission_type": 3,
 }
-_LISTENER = {"name": "CONTROLLER", "host": "localhost", "port": 1, "security_protocol": 0}
 _FILTER = {
     "resource_type_filter": 1,
     "resource_name_filter": None,
@@ -103,20 +90,13 @@ def _wrong_settings_of_a_broker(needs: list[Right]) -> list[Request]:
     ]  # fmt: skip
 
 
-def _altered_settings() -> list[Request]:
-    kinds = [*((TOPIC_KIND, name) for name in NAMES), (GROUP_KIND, "g"), (GROUP_KIND, "h")]
-    everything = [*kinds, (BROKER_KIND, "1"), (METRICS_KIND, "m")]
-    changed = {"configs": [{"name": "retention.ms", "config_operation": 0, "value": "1000"}]}
-    replaced = {"configs": [{"name": "retention.ms", "value": "1000"}]}
-    of_group = {
-        "configs": [
-            {"name": "consumer.session.timeout.ms", "config_operation": 0, "value": "50000"}
-        ]
-    }
+_TOPICS = [(TOPIC_KIND, name) for name in NAMES]
+_OTHERS = [(GROUP_KIND, "g"), (GROUP_KIND, "h"), (BROKER_KIND, "1"), (METRICS_KIND, "m")]
+
+
+def _settings_of_topics_and_loggers(alter: list[Right]) -> list[Request]:
     nothing: dict[str, Any] = {"configs": []}
-    names = [pair for pair in everything if pair[0] == TOPIC_KIND]
     valid = {"validate_only": True}
-    alter = [*topics(ALTER_CONFIGS), *groups(ALTER_CONFIGS), *cluster(ALTER_CONFIGS)]
     return [
         Request(
             "loggers twice", "IncrementalAlterConfigs", 1,
@@ -126,15 +106,27 @@ def _altered_settings() -> list[Request]:
         ),
         Request(
             "null values", "IncrementalAlterConfigs", 1,
-            {**_resources(*names[:2], configs=[
+            {**_resources(*_TOPICS[:2], configs=[
                 {"name": "retention.ms", "config_operation": 0, "value": None}]), **valid},
             alter,
         ),
-        *_wrong_settings_of_a_broker(alter),
-        Request("", "IncrementalAlterConfigs", 1, {**_resources(*names, **changed), **valid}, alter),
+    ]  # fmt: skip
+
+
+def _changed_settings(alter: list[Right]) -> list[Request]:
+    changed = {"configs": [{"name": "retention.ms", "config_operation": 0, "value": "1000"}]}
+    of_group = {
+        "configs": [
+            {"name": "consumer.session.timeout.ms", "config_operation": 0, "value": "50000"}
+        ]
+    }
+    nothing: dict[str, Any] = {"configs": []}
+    valid = {"validate_only": True}
+    return [
+        Request("", "IncrementalAlterConfigs", 1, {**_resources(*_TOPICS, **changed), **valid}, alter),
         Request(
             "other types", "IncrementalAlterConfigs", 1,
-            {**_resources(*everything[4:], **nothing), **valid}, alter,
+            {**_resources(*_OTHERS, **nothing), **valid}, alter,
         ),
         Request(
             "of groups", "IncrementalAlterConfigs", 0,
@@ -152,10 +144,18 @@ def _altered_settings() -> list[Request]:
              **valid},
             alter,
         ),
-        Request("", "AlterConfigs", 2, {**_resources(*names, **replaced), **valid}, alter),
+    ]  # fmt: skip
+
+
+def _replaced_settings(alter: list[Right]) -> list[Request]:
+    replaced = {"configs": [{"name": "retention.ms", "value": "1000"}]}
+    nothing: dict[str, Any] = {"configs": []}
+    valid = {"validate_only": True}
+    return [
+        Request("", "AlterConfigs", 2, {**_resources(*_TOPICS, **replaced), **valid}, alter),
         Request(
             "other types", "AlterConfigs", 0,
-            {**_resources(*everything[4:], **nothing), **valid}, alter,
+            {**_resources(*_OTHERS, **nothing), **valid}, alter,
         ),
         *(
             Request(
@@ -169,19 +169,19 @@ def _altered_settings() -> list[Request]:
 
 
 def _settings() -> list[Request]:
-    return [*_described_settings(), *_altered_settings()]
+    alter = [*topics(ALTER_CONFIGS), *groups(ALTER_CONFIGS), *cluster(ALTER_CONFIGS)]
+    return [
+        *_described_settings(),
+        *_settings_of_topics_and_loggers(alter),
+        *_wrong_settings_of_a_broker(alter),
+        *_changed_settings(alter),
+        *_replaced_settings(alter),
+    ]
 
 
-def _users_and_logs() -> list[Request]:
+def _rules() -> list[Request]:
     alter = cluster(ALTER)
     describe = cluster(DESCRIBE)
-    quota = {
-        "entity": [{"entity_type": "user", "entity_name": "z"}],
-        "ops": [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}],
-    }
-    salted = {
-        "name": "z", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"p"
-    }  # fmt: skip
     return [
         Request(
             "", "DescribeAcls", 3, {**_FILTER, "principal_filter": "User:z"}, describe
@@ -197,6 +197,18 @@ def _users_and_logs() -> list[Request]:
         Request(
             "", "DeleteAcls", 3, {"filters": [{**_FILTER, "principal_filter": "User:z2"}]}, alter
         ),
+    ]  # fmt: skip
+
+
+def _users_and_logs() -> list[Request]:
+    alter = cluster(ALTER)
+    describe = cluster(DESCRIBE)
+    quota = {
+        "entity": [{"entity_type": "user", "entity_name": "z"}],
+        "ops": [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}],
+    }
+    salted = {"mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"p"}
+    return [
         Request(
             "", "DescribeClientQuotas", 1,
             {"components": [{"entity_type": "user", "match_type": 0, "match": "z"}]},
@@ -216,7 +228,7 @@ def _users_and_logs() -> list[Request]:
         ),
         Request(
             "upserted", "AlterUserScramCredentials", 0,
-            {"deletions": [], "upsertions": [{**salted, "name": ""}]}, alter,
+            {"deletions": [], "upsertions": [{"name": "", **salted}]}, alter,
         ),
         Request(
             "", "AlterReplicaLogDirs", 2,
@@ -234,7 +246,7 @@ def _users_and_logs() -> list[Request]:
     ]  # fmt: skip
 
 
-def _partitions_and_nodes() -> list[Request]:
+def _partitions() -> list[Request]:
     alter = cluster(ALTER)
     describe = cluster(DESCRIBE)
     quorum = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
@@ -243,8 +255,6 @@ def _partitions_and_nodes() -> list[Request]:
         {"name": each, "partitions": [{"partition_index": 0, "replicas": [1]}]}
         for each in ("t", "gone")
     ]
-    operations = {"include_cluster_authorized_operations": True}
-    voter = {"cluster_id": OTHER, "timeout_ms": 1000, "voter_id": 99}
     return [
         Request("", "ElectLeaders", 2, {"topic_partitions": elected, "timeout_ms": 5000}, alter),
         Request("all", "ElectLeaders", 0, {"topic_partitions": None, "timeout_ms": 5000}, alter),
@@ -271,6 +281,15 @@ def _partitions_and_nodes() -> list[Request]:
             },
             alter,
         ),
+    ]  # fmt: skip
+
+
+def _nodes() -> list[Request]:
+    alter = cluster(ALTER)
+    describe = cluster(DESCRIBE)
+    operations = {"include_cluster_authorized_operations": True}
+    voter = {"cluster_id": OTHER, "timeout_ms": 1000, "voter_id": 99}
+    return [
         Request("", "DescribeCluster", 0, operations, describe),
         Request("", "DescribeCluster", 2, {**operations, "include_fenced_brokers": True}, describe),
         Request(
@@ -299,92 +318,7 @@ def _partitions_and_nodes() -> list[Request]:
 
 
 def _cluster() -> list[Request]:
-    return [*_users_and_logs(), *_partitions_and_nodes()]
-
-
-def _envelope(inner: Message, api: str, version: int, principal: str) -> dict[str, bytes]:
-    key = BY_NAME[api].key
-    header = RequestHeader(request_api_key=key, request_api_version=version, correlation_id=7)
-    kind, _, name = principal.partition(":")
-    return {
-        "request_data": header.encode(BY_NAME[api].request_header_version(version))
-        + inner.encode(version),
-        "request_principal": struct.pack(">h", 0)
-        + DefaultPrincipalData(type=kind, name=name).encode(0),
-        "client_host_address": bytes((10, 0, 0, 1)),
-    }
-
-
-def _between_nodes() -> list[Request]:
-    action = cluster(CLUSTER_ACTION)
-    quorum = {
-        "cluster_id": OTHER,
-        "topics": [
-            {
-                "topic_name": "__cluster_metadata",
-                "partitions": [{"partition_index": 0, "leader_id": 1, "leader_epoch": 1}],
-            }
-        ],
-    }
-    vote = {
-        "cluster_id": OTHER,
-        "topics": [
-            {
-                "topic_name": "__cluster_metadata",
-                "partitions": [{"partition_index": 0, "replica_epoch": 1, "replica_id": 99}],
-            }
-        ],
-    }
-    created = CreateTopicsRequest(
-        topics=[CreatableTopic(name="a", num_partitions=1, replication_factor=1)],
-        timeout_ms=5000,
-        validate_only=True,
-    )
-    described = DescribeQuorumRequest(
-        topics=[TopicData(topic_name="wrong", partitions=[PartitionData(partition_index=0)])]
-    )
-    broker = {"broker_id": 99, "broker_epoch": 1}
-    features = [{"name": "metadata.version", "min_supported_version": 1,
-                 "max_supported_version": 20}]  # fmt: skip
-    requests = [
-        Request("of another cluster", "Fetch", 12, {
-            "cluster_id": OTHER, "replica_id": 99, "topics": [
-                {"topic": "__cluster_metadata", "partitions": [{"partition": 0}]}]}, action),
-        Request("of another cluster", "Vote", 2, vote, action),
-        Request("of another cluster", "BeginQuorumEpoch", 1, quorum, action),
-        Request("of another cluster", "EndQuorumEpoch", 1, quorum, action),
-        Request("of another cluster", "FetchSnapshot", 1, {
-            "cluster_id": OTHER, "topics": [{"name": "__cluster_metadata", "partitions": [
-                {"partition": 0, "snapshot_id": {"end_offset": 1, "epoch": 1}}]}]}, action),
-        Request("", "AlterPartition", 3, {**broker, "topics": []}, action),
-        Request("for a user without rights", "Envelope", 0, _envelope(
-            described, "DescribeQuorum", 1, "User:someone"), action),
-        Request("for a super user", "Envelope", 0, _envelope(
-            described, "DescribeQuorum", 1, "User:ANONYMOUS"), action),
-        Request("CreateTopics", "Envelope", 0, _envelope(
-            created, "CreateTopics", 7, "User:someone"), action),
-        Request("without a principal", "Envelope", 0, {
-            **_envelope(described, "DescribeQuorum", 1, "User:someone"),
-            "request_principal": None}, action),
-        Request("of another cluster", "BrokerRegistration", 4, {
-            "broker_id": 99, "cluster_id": OTHER, "incarnation_id": UNKNOWN_ID, "rack": None,
-            "listeners": [_LISTENER], "features": features, "log_dirs": [UNKNOWN_ID]}, action),
-        Request("", "BrokerHeartbeat", 1, {**broker, "current_metadata_offset": 1}, action),
-        Request("", "AllocateProducerIds", 0, broker, action),
-        Request("", "AssignReplicasToDirs", 0, {**broker, "directories": []}, action),
-        Request("of another cluster", "UpdateRaftVoter", 0, {
-            "cluster_id": OTHER, "voter_id": 99, "voter_directory_id": UNKNOWN_ID,
-            "listeners": [{"name": "CONTROLLER", "host": "localhost", "port": 1}],
-            "kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1}},
-            action),
-        Request("", "ControllerRegistration", 0, {
-            "controller_id": 99, "incarnation_id": UNKNOWN_ID, "listeners": [_LISTENER],
-            "features": features}, action),
-        Request("", "DescribeCluster", 1, {
-            "include_cluster_authorized_operations": True, "endpoint_type": 2}, cluster(ALTER)),
-        Request("of brokers", "DescribeCluster", 1, {"endpoint_type": 1}, cluster(ALTER)),
-    ]  # fmt: skip
-    return [dataclasses.replace(each, is_on_controller=True) for each in requests]
+    return [*_rules(), *_users_and_logs(), *_partitions(), *_nodes()]
 
 
 _ALSO_ON_CONTROLLERS = frozenset(
@@ -406,7 +340,7 @@ def _cluster_requests() -> list[Request]:
         for each in ours
         if each.api in _ALSO_ON_CONTROLLERS
     ]
-    return [*ours, *controllers, *_between_nodes()]
+    return [*ours, *controllers, *requests_between_nodes()]
 
 
 CLUSTER_REQUESTS = _cluster_requests()

@@ -66,16 +66,7 @@ def _offsets() -> list[Request]:
     ]  # fmt: skip
 
 
-def _classic() -> list[Request]:
-    read = groups(READ)
-    join = {
-        "session_timeout_ms": 1_000_000,
-        "rebalance_timeout_ms": 1_000_000,
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": b""}],
-    }
-    member = {"group_id": "g", "member_id": "m"}
-    listed = {"groups": [*_GROUPS, "classic"], "include_authorized_operations": True}
+def _coordinators() -> list[Request]:
     return [
         Request("", "FindCoordinator", 0, {"key": "g"}, groups(DESCRIBE)),
         Request("", "FindCoordinator", 3, {"key": "g", "key_type": 0}, groups(DESCRIBE)),
@@ -99,6 +90,20 @@ def _classic() -> list[Request]:
             "invalid share partitions", "FindCoordinator", 6,
             {"key_type": 2, "coordinator_keys": ["g", "g:x:0"]}, cluster(CLUSTER_ACTION),
         ),
+    ]  # fmt: skip
+
+
+def _classic() -> list[Request]:
+    read = groups(READ)
+    join = {
+        "session_timeout_ms": 1_000_000,
+        "rebalance_timeout_ms": 1_000_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+    }
+    member = {"group_id": "g", "member_id": "m"}
+    listed = {"groups": [*_GROUPS, "classic"], "include_authorized_operations": True}
+    return [
         Request("", "JoinGroup", 5, {**join, "group_id": "j5", "member_id": ""}, groups(READ, "j5")),
         Request("", "JoinGroup", 3, {**join, "group_id": "j3", "member_id": ""}, groups(READ, "j3")),
         Request("", "Heartbeat", 4, {**member, "generation_id": 1}, read),
@@ -166,27 +171,11 @@ def _consumers() -> list[Request]:
     ]  # fmt: skip
 
 
-def _share_consumers() -> list[Request]:
+def _share_members() -> list[Request]:
     join = {"member_id": "m", "member_epoch": 0}
-    fetch = {
-        "group_id": "sg",
-        "member_id": "AAAAAAAAAAAAAAAAAAAAAQ",
-        "max_records": 10,
-        "batch_size": 10,
-        "max_wait_ms": 500,
-        "min_bytes": 1,
-    }
     described = ["s-both", "s-one", "missing", "absent"]
     operations = {"include_authorized_operations": True}
     seen = groups(DESCRIBE, "s-both", "s-one", "missing")
-    ids = by_id({"partition_index": 0})
-    known = ids[:2]
-    acknowledged = {
-        "partition_index": 0,
-        "acknowledgement_batches": [
-            {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
-        ],
-    }
     return [
         Request(
             "", "ShareGroupHeartbeat", 1,
@@ -206,6 +195,26 @@ def _share_consumers() -> list[Request]:
             "both topics", "ShareGroupDescribe", 1, {"group_ids": ["s-both", "s-one"]},
             [*seen, *topics(DESCRIBE, "t", "u")],
         ),
+    ]  # fmt: skip
+
+
+def _share_fetches() -> list[Request]:
+    fetch = {
+        "group_id": "sg",
+        "member_id": "AAAAAAAAAAAAAAAAAAAAAQ",
+        "max_records": 10,
+        "batch_size": 10,
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+    }
+    known = by_id({"partition_index": 0})[:2]
+    acknowledged = {
+        "partition_index": 0,
+        "acknowledgement_batches": [
+            {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
+        ],
+    }
+    return [
         Request(
             "", "ShareFetch", 2, {**fetch, "share_session_epoch": 0, "topics": known},
             [*groups(READ, "sg"), *topics(READ)],
@@ -235,16 +244,6 @@ def _share_offsets() -> list[Request]:
     ]
     every = [{"group_id": each, "topics": None} for each in ("s-both", "s-one", "missing")]
     altered = {"partition_index": 0, "start_offset": 1}
-    states = {
-        "InitializeShareGroupState": (0, {"partition": 0, "state_epoch": 1, "start_offset": 0}),
-        "ReadShareGroupState": (0, {"partition": 0, "leader_epoch": 0}),
-        "WriteShareGroupState": (1, {
-            "partition": 0, "state_epoch": 1, "leader_epoch": 0, "start_offset": 1,
-            "state_batches": [],
-        }),
-        "ReadShareGroupStateSummary": (1, {"partition": 0, "leader_epoch": 0}),
-        "DeleteShareGroupState": (0, {"partition": 0}),
-    }  # fmt: skip
     return [
         Request(
             "", "DescribeShareGroupOffsets", 0, {"groups": offsets},
@@ -274,18 +273,40 @@ def _share_offsets() -> list[Request]:
             {"group_id": "s-empty", "topics": [{"topic_name": "u"}]},
             [*groups(DELETE, "s-empty"), *topics(READ)],
         ),
-        *(
-            Request(
-                "", api, version, {"group_id": "state", "topics": by_id(part)[:1]},
-                cluster(CLUSTER_ACTION),
-            )
-            for api, (version, part) in states.items()
-        ),
     ]  # fmt: skip
 
 
+def _share_states() -> list[Request]:
+    states: dict[str, tuple[int, dict[str, Any]]] = {
+        "InitializeShareGroupState": (0, {"partition": 0, "state_epoch": 1, "start_offset": 0}),
+        "ReadShareGroupState": (0, {"partition": 0, "leader_epoch": 0}),
+        "WriteShareGroupState": (
+            1,
+            {
+                "partition": 0,
+                "state_epoch": 1,
+                "leader_epoch": 0,
+                "start_offset": 1,
+                "state_batches": [],
+            },
+        ),
+        "ReadShareGroupStateSummary": (1, {"partition": 0, "leader_epoch": 0}),
+        "DeleteShareGroupState": (0, {"partition": 0}),
+    }
+    return [
+        Request(
+            "",
+            api,
+            version,
+            {"group_id": "state", "topics": by_id(part)[:1]},
+            cluster(CLUSTER_ACTION),
+        )
+        for api, (version, part) in states.items()
+    ]
+
+
 def _shares() -> list[Request]:
-    return [*_share_consumers(), *_share_offsets()]
+    return [*_share_members(), *_share_fetches(), *_share_offsets(), *_share_states()]
 
 
 def _streams() -> list[Request]:
@@ -413,6 +434,7 @@ def _transactional() -> list[Request]:
 
 GROUP_REQUESTS = [
     *_offsets(),
+    *_coordinators(),
     *_classic(),
     *_consumers(),
     *_shares(),

@@ -135,8 +135,13 @@ class DeadLetterWriter:
                 self.lost[group_id] += len(waiting)
                 log.error(
                     "%d dead letters of group %s are lost, from offset %d of %s-%d on: %s",
-                    len(waiting), group_id, waiting[0].offset, source.topic, source.index, error,
-                )  # fmt: skip
+                    len(waiting),
+                    group_id,
+                    waiting[0].offset,
+                    source.topic,
+                    source.index,
+                    error,
+                )
                 return
 
     async def _write_some(self, group_id: str, source: Partition, waiting: deque[_Letter]) -> None:

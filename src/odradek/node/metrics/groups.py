@@ -15,18 +15,25 @@ def groups(node: BrokerSources) -> Iterator[Metric]:
     states = node.broker.coordinators.groups.count_by_state()
     yield gauge(
         "kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups",
-        "Groups that this broker coordinates.", one(sum(states.values())),
-    )  # fmt: skip
+        "Groups that this broker coordinates.",
+        one(sum(states.values())),
+    )
     yield own(
-        "odradek_groups", "Groups by type and state.",
+        "odradek_groups",
+        "Groups by type and state.",
         [((kind.value, state), count) for (kind, state), count in states.items()],
-        "type", "state",
-    )  # fmt: skip
-    yield own_count(
-        "odradek_group_rebalances", "Rebalances of groups.",
-        [((k.value,), count) for k, count in node.broker.coordinators.groups.count_rebalances().items()],
         "type",
-    )  # fmt: skip
+        "state",
+    )
+    yield own_count(
+        "odradek_group_rebalances",
+        "Rebalances of groups.",
+        [
+            ((k.value,), count)
+            for k, count in node.broker.coordinators.groups.count_rebalances().items()
+        ],
+        "type",
+    )
 
 
 def offsets(node: BrokerSources) -> Iterator[Metric]:

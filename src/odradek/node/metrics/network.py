@@ -21,9 +21,11 @@ def connections(node: MetricSources) -> Iterator[Metric]:
     for connection in list(server.connections):
         by_listener[connection.peer.listener] += 1
     yield attribute(
-        SOCKETS, "connection-count", "Open connections.",
+        SOCKETS,
+        "connection-count",
+        "Open connections.",
         [((name, PROCESSOR), count) for name, count in by_listener.items()],
-    )  # fmt: skip
+    )
     for outcome in Outcome:
         rows = [((name, PROCESSOR), count) for name, count in server.authentications.of(outcome)]
         name = outcome.value.replace("_", "-")
@@ -39,16 +41,27 @@ def connections(node: MetricSources) -> Iterator[Metric]:
     for name, text, value in (
         ("odradek_network_bytes_in", "Bytes received.", server.bytes_in),
         ("odradek_network_bytes_out", "Bytes sent.", server.bytes_out),
-        ("odradek_network_connections_accepted", "Connections accepted.",
-         server.connections_accepted),
-        ("odradek_network_connections_refused", "Connections rejected because of a limit.",
-         server.connections_refused),
-        ("odradek_network_frames_refused",
-         "Connections closed because of a request of an invalid size.", server.frames_refused),
-        ("odradek_requests_refused",
-         "Connections closed because of a request that is malformed or not served.",
-         node.dispatcher.requests_refused),
-    ):  # fmt: skip
+        (
+            "odradek_network_connections_accepted",
+            "Connections accepted.",
+            server.connections_accepted,
+        ),
+        (
+            "odradek_network_connections_refused",
+            "Connections rejected because of a limit.",
+            server.connections_refused,
+        ),
+        (
+            "odradek_network_frames_refused",
+            "Connections closed because of a request of an invalid size.",
+            server.frames_refused,
+        ),
+        (
+            "odradek_requests_refused",
+            "Connections closed because of a request that is malformed or not served.",
+            node.dispatcher.requests_refused,
+        ),
+    ):
         yield own_count(name, text, one(value))
 
 
@@ -68,8 +81,9 @@ def event_loop(node: MetricSources) -> Iterator[Metric]:
         "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent",
         "Share of the time (0 to 1) in which the event loop waited for work. Odradek has no pool of "
         "request handlers: the event loop handles the requests. The count is in nanoseconds.",
-        one(idle_ns), 1e9,
-    )  # fmt: skip
+        one(idle_ns),
+        1e9,
+    )
     yield gauge(
         "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent",
         "Share of the time (0 to 1) in which the event loop waited for work, since it was last read. "

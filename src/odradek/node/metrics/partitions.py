@@ -84,5 +84,7 @@ def partitions(node: BrokerSources) -> Iterator[Metric]:
     yield own(
         "odradek_partition_undecided_records",
         "Records from the first open transaction on. Consumers with read_committed wait for them.",
-        [each for each in undecided if each[1]], "topic", "partition",
-    )  # fmt: skip
+        [each for each in undecided if each[1]],
+        "topic",
+        "partition",
+    )

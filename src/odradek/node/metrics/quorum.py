@@ -20,22 +20,27 @@ def metadata(node: MetricSources) -> Iterator[Metric]:
     """Yield the metrics of the metadata that this node has applied."""
     image = node.metadata.cache.image
     yield attribute(
-        _BROKER_METADATA, "last-applied-record-offset",
-        "Offset of the last metadata record that this node has applied.", one(image.offset),
-    )  # fmt: skip
+        _BROKER_METADATA,
+        "last-applied-record-offset",
+        "Offset of the last metadata record that this node has applied.",
+        one(image.offset),
+    )
     yield attribute(
-        _BROKER_METADATA, "metadata-apply-error-count",
+        _BROKER_METADATA,
+        "metadata-apply-error-count",
         "How often a part of the node failed to apply a metadata change.",
         one(node.metadata.publishers.failures),
-    )  # fmt: skip
+    )
     yield gauge(
         "kafka.server:type=MetadataLoader,name=CurrentMetadataVersion",
-        "Level of the feature metadata.version.", one(image.features.level(_METADATA_VERSION)),
-    )  # fmt: skip
+        "Level of the feature metadata.version.",
+        one(image.features.level(_METADATA_VERSION)),
+    )
     yield gauge(
         "kafka.server:type=MetadataLoader,name=CurrentControllerId",
-        "Id of the active controller, or -1.", one(node.metadata.raft.leader.leader_id),
-    )  # fmt: skip
+        "Id of the active controller, or -1.",
+        one(node.metadata.raft.leader.leader_id),
+    )
 
 
 def quorum(node: MetricSources) -> Iterator[Metric]:
@@ -46,18 +51,30 @@ def quorum(node: MetricSources) -> Iterator[Metric]:
     for name, text, value in (
         ("current-leader", "Id of the quorum's leader, or -1.", machine.leader_id),
         ("current-epoch", "The epoch of the quorum.", machine.epoch),
-        ("current-vote", "Id of the voter that this node has voted for in the epoch, or -1.",
-         _vote(raft)),
-        ("high-watermark", "All metadata records below this offset are committed.",
-         machine.high_watermark),
+        (
+            "current-vote",
+            "Id of the voter that this node has voted for in the epoch, or -1.",
+            _vote(raft),
+        ),
+        (
+            "high-watermark",
+            "All metadata records below this offset are committed.",
+            machine.high_watermark,
+        ),
         ("log-end-offset", "End offset of the metadata log.", log.end_offset),
         ("log-end-epoch", "Epoch of the last metadata record.", log.last_epoch),
         ("number-of-voters", "Voters of the quorum.", len(voters)),
-        ("append-records-total", "Metadata records that this node has appended as leader.",
-         log.records_appended),
-        ("fetch-records-total", "Metadata records that this node has fetched from a leader.",
-         log.records_fetched),
-    ):  # fmt: skip
+        (
+            "append-records-total",
+            "Metadata records that this node has appended as leader.",
+            log.records_appended,
+        ),
+        (
+            "fetch-records-total",
+            "Metadata records that this node has fetched from a leader.",
+            log.records_fetched,
+        ),
+    ):
         yield attribute(RAFT, name, text, one(value))
     yield attribute(
         RAFT, "current-state", "The state of this node in the quorum.", one(_state(raft))
@@ -109,32 +126,53 @@ def controller(node: MetricSources) -> Iterator[Metric]:
     alive = {broker.id for broker in brokers if not broker.fenced}
     partitions = [p for topic in image.topics.by_id.values() for p in topic.partitions.values()]
     for name, text, value in (
-        ("ActiveControllerCount", "1 if this node is the active controller, otherwise 0.",
-         int(parts.controller.is_active)),
+        (
+            "ActiveControllerCount",
+            "1 if this node is the active controller, otherwise 0.",
+            int(parts.controller.is_active),
+        ),
         ("ActiveBrokerCount", "Registered brokers that are not fenced.", len(alive)),
         ("FencedBrokerCount", "Registered brokers that are fenced.", len(brokers) - len(alive)),
         ("GlobalTopicCount", "Topics of the cluster.", len(image.topics.by_id)),
         ("GlobalPartitionCount", "Partitions of the cluster.", len(partitions)),
-        ("OfflinePartitionsCount", "Partitions without a leader that is alive.",
-         sum(p.leader not in alive for p in partitions)),
-        ("PreferredReplicaImbalanceCount", "Partitions whose leader is not the first replica.",
-         sum(p.leader != p.preferred_leader for p in partitions)),
-        ("LastCommittedRecordOffset", "Offset of the last committed metadata record.",
-         node.metadata.raft.high_watermark - 1),
-        ("LastAppliedRecordOffset", "Offset of the last metadata record that was applied.",
-         image.offset),
-    ):  # fmt: skip
+        (
+            "OfflinePartitionsCount",
+            "Partitions without a leader that is alive.",
+            sum(p.leader not in alive for p in partitions),
+        ),
+        (
+            "PreferredReplicaImbalanceCount",
+            "Partitions whose leader is not the first replica.",
+            sum(p.leader != p.preferred_leader for p in partitions),
+        ),
+        (
+            "LastCommittedRecordOffset",
+            "Offset of the last committed metadata record.",
+            node.metadata.raft.high_watermark - 1,
+        ),
+        (
+            "LastAppliedRecordOffset",
+            "Offset of the last metadata record that was applied.",
+            image.offset,
+        ),
+    ):
         yield gauge(f"kafka.controller:type=KafkaController,name={name}", text, one(value))
     elections = parts.elections
     for name, text, value in (
-        ("UncleanLeaderElectionsPerSec",
-         "Elections of a replica that may lack committed records.", elections.unclean),
-        ("ElectionFromEligibleLeaderReplicasPerSec",
-         "Elections of a replica outside the ISR that has all committed records.",
-         elections.from_elr),
-    ):  # fmt: skip
+        (
+            "UncleanLeaderElectionsPerSec",
+            "Elections of a replica that may lack committed records.",
+            elections.unclean,
+        ),
+        (
+            "ElectionFromEligibleLeaderReplicasPerSec",
+            "Elections of a replica outside the ISR that has all committed records.",
+            elections.from_elr,
+        ),
+    ):
         yield meter(f"kafka.controller:type=ControllerStats,name={name}", text, one(value))
     yield own_count(
-        "odradek_leader_elections", "Elections of another leader than before.",
+        "odradek_leader_elections",
+        "Elections of another leader than before.",
         one(elections.count),
-    )  # fmt: skip
+    )

@@ -22,12 +22,20 @@ def clients(node: MetricSources) -> Iterator[Metric]:
     types: tuple[tuple[QuotaType, _AnyManager, list[tuple[str, str, _Measure]]], ...] = (
         (QuotaType.PRODUCE, quotas.produce, [byte_rate]),
         (QuotaType.FETCH, quotas.fetch, [byte_rate]),
-        (QuotaType.REQUEST, quotas.request,
-         [("request-time", "Percent of the time in which requests were processed.", _rate)]),
-        (QuotaType.CONTROLLER_MUTATION, quotas.mutation,
-         [("mutation-rate", "Partitions created and deleted per second.", _rate),
-          ("tokens", "Partitions that may be created and deleted at once.", _tokens)]),
-    )  # fmt: skip
+        (
+            QuotaType.REQUEST,
+            quotas.request,
+            [("request-time", "Percent of the time in which requests were processed.", _rate)],
+        ),
+        (
+            QuotaType.CONTROLLER_MUTATION,
+            quotas.mutation,
+            [
+                ("mutation-rate", "Partitions created and deleted per second.", _rate),
+                ("tokens", "Partitions that may be created and deleted at once.", _tokens),
+            ],
+        ),
+    )
     for kind, manager, rates in types:
         meters = [((meter.key.user, meter.key.client_id or ""), meter) for meter in _all(manager)]
         pattern = f"kafka.server:type={kind.value}"
@@ -36,9 +44,11 @@ def clients(node: MetricSources) -> Iterator[Metric]:
             rows = [(tags, measure(meter, now_ms)) for tags, meter in meters]
             yield attribute(f"{pattern},user=*,client-id=*", name, documentation, rows)
         yield attribute(
-            pattern, "queue-size", "Connections that are throttled.",
+            pattern,
+            "queue-size",
+            "Connections that are throttled.",
             one(manager.throttles.count(now_ms)),
-        )  # fmt: skip
+        )
 
 
 def _all(manager: _AnyManager) -> list[Meter | MutationMeter]:
@@ -65,20 +75,29 @@ def connections(node: MetricSources) -> Iterator[Metric]:
     if rates is None:
         return
     yield attribute(
-        _SOCKETS, "broker-connection-accept-rate", "New connections per second.",
+        _SOCKETS,
+        "broker-connection-accept-rate",
+        "New connections per second.",
         one(rates.rate(now_ms)),
-    )  # fmt: skip
+    )
     listeners = list(rates.listeners.items())
     for name, text, values in (
-        ("connection-accept-rate", "New connections per second of a listener.",
-         [each.rate.measure(now_ms) for _, each in listeners]),
-        ("connection-accept-throttle-time",
-         "Average milliseconds by which connections were delayed by max.connection.creation.rate.",
-         [each.throttled.measure(now_ms) for _, each in listeners]),
-        ("ip-connection-accept-throttle-time",
-         "Average milliseconds after which rejected connections of an address were closed.",
-         [each.refused.measure(now_ms) for _, each in listeners]),
-    ):  # fmt: skip
+        (
+            "connection-accept-rate",
+            "New connections per second of a listener.",
+            [each.rate.measure(now_ms) for _, each in listeners],
+        ),
+        (
+            "connection-accept-throttle-time",
+            "Average milliseconds by which connections were delayed by max.connection.creation.rate.",
+            [each.throttled.measure(now_ms) for _, each in listeners],
+        ),
+        (
+            "ip-connection-accept-throttle-time",
+            "Average milliseconds after which rejected connections of an address were closed.",
+            [each.refused.measure(now_ms) for _, each in listeners],
+        ),
+    ):
         rows = [
             ((listener,), value) for (listener, _), value in zip(listeners, values, strict=True)
         ]

@@ -19,28 +19,43 @@ def replicas(node: BrokerSources) -> Iterator[Metric]:
     for name, text, value in (
         ("PartitionCount", "Replicas on this broker.", len(all_replicas)),
         ("LeaderCount", "Partitions that this broker leads.", len(led)),
-        ("UnderReplicatedPartitions",
-         "Partitions that this broker leads with fewer in-sync replicas than replicas.",
-         sum(len(p.registration.isr) < len(p.registration.replicas) for p in led)),
-        ("UnderMinIsrPartitionCount",
-         "Partitions that this broker leads with fewer in-sync replicas than min.insync.replicas.",
-         sum(each > 0 for each in missing)),
-        ("AtMinIsrPartitionCount",
-         "Partitions that this broker leads with as many in-sync replicas as min.insync.replicas.",
-         sum(each == 0 for each in missing)),
-        ("ReassigningPartitions", "Partitions that this broker leads and that are reassigned.",
-         sum(p.registration.is_reassigning for p in led)),
-        ("OfflineReplicaCount", "Replicas whose log directory has failed or is full.",
-         node.broker.replicas.offline_count),
-    ):  # fmt: skip
+        (
+            "UnderReplicatedPartitions",
+            "Partitions that this broker leads with fewer in-sync replicas than replicas.",
+            sum(len(p.registration.isr) < len(p.registration.replicas) for p in led),
+        ),
+        (
+            "UnderMinIsrPartitionCount",
+            "Partitions that this broker leads with fewer in-sync replicas than min.insync.replicas.",
+            sum(each > 0 for each in missing),
+        ),
+        (
+            "AtMinIsrPartitionCount",
+            "Partitions that this broker leads with as many in-sync replicas as min.insync.replicas.",
+            sum(each == 0 for each in missing),
+        ),
+        (
+            "ReassigningPartitions",
+            "Partitions that this broker leads and that are reassigned.",
+            sum(p.registration.is_reassigning for p in led),
+        ),
+        (
+            "OfflineReplicaCount",
+            "Replicas whose log directory has failed or is full.",
+            node.broker.replicas.offline_count,
+        ),
+    ):
         yield gauge(f"{pattern}{name}", text, one(value))
     changes = node.replication.isr_changes
     for name, text, value in (
         ("IsrShrinksPerSec", "Changes in which replicas left an ISR.", changes.shrinks),
         ("IsrExpandsPerSec", "Changes in which replicas joined an ISR.", changes.expands),
-        ("FailedIsrUpdatesPerSec", "Changes of an ISR that the controller has rejected.",
-         changes.failures),
-    ):  # fmt: skip
+        (
+            "FailedIsrUpdatesPerSec",
+            "Changes of an ISR that the controller has rejected.",
+            changes.failures,
+        ),
+    ):
         yield meter(f"{pattern}{name}", text, one(value))
 
 
@@ -50,9 +65,10 @@ def fetchers(node: BrokerSources) -> Iterator[Metric]:
     lags = [(leader, state, max(0, state.lag)) for leader, state in followed]
     pattern = "kafka.server:type=ReplicaFetcherManager,name={},clientId=Replica"
     yield gauge(
-        pattern.format("MaxLag"), "The largest number of committed records that a replica lacks.",
+        pattern.format("MaxLag"),
+        "The largest number of committed records that a replica lacks.",
         one(max((lag for _, _, lag in lags), default=0)),
-    )  # fmt: skip
+    )
     yield gauge(
         pattern.format("FailedPartitionsCount"),
         "Partitions that are not fetched until a new leader is elected.",
@@ -70,8 +86,9 @@ def fetchers(node: BrokerSources) -> Iterator[Metric]:
     now_ms = node.replication.now_ms()
     for role, throttle in (("Leader", throttles.leader), ("Follower", throttles.follower)):
         yield attribute(
-            f"kafka.server:type={role}Replication", "byte-rate",
+            f"kafka.server:type={role}Replication",
+            "byte-rate",
             "Bytes per second of throttled partitions that this broker replicates as "
             f"{role.lower()}.",
             one(throttle.per_second(now_ms)),
-        )  # fmt: skip
+        )

@@ -70,20 +70,35 @@ def requests(node: MetricSources) -> Iterator[Metric]:
         _by_error(found),
     )
     for name, text, read in (
-        ("TotalTimeMs",
-         f"Milliseconds from the dispatch of a request to its response. {_QUANTILES}",
-         RequestMetrics.total_times),
-        ("LocalTimeMs", f"Milliseconds in which the handler of a request ran. {_QUANTILES}",
-         RequestMetrics.local_times),
-        ("RemoteTimeMs",
-         "Milliseconds that a request waited: for followers, for records, for the disk or for the "
-         f"controller. 0 if it was answered at once. {_QUANTILES}",
-         RequestMetrics.remote_times),
-        ("RequestBytes", "Bytes of requests. Quantiles are those of a sample, "
-         "and upper bounds, exact to a factor of 2.", RequestMetrics.request_sizes),
-        ("ResponseBytes", "Bytes of responses. Quantiles are those of a sample, "
-         "and upper bounds, exact to a factor of 2.", RequestMetrics.response_sizes),
-    ):  # fmt: skip
+        (
+            "TotalTimeMs",
+            f"Milliseconds from the dispatch of a request to its response. {_QUANTILES}",
+            RequestMetrics.total_times,
+        ),
+        (
+            "LocalTimeMs",
+            f"Milliseconds in which the handler of a request ran. {_QUANTILES}",
+            RequestMetrics.local_times,
+        ),
+        (
+            "RemoteTimeMs",
+            "Milliseconds that a request waited: for followers, for records, for the disk or for the "
+            f"controller. 0 if it was answered at once. {_QUANTILES}",
+            RequestMetrics.remote_times,
+        ),
+        (
+            "RequestBytes",
+            "Bytes of requests. Quantiles are those of a sample, "
+            "and upper bounds, exact to a factor of 2.",
+            RequestMetrics.request_sizes,
+        ),
+        (
+            "ResponseBytes",
+            "Bytes of responses. Quantiles are those of a sample, "
+            "and upper bounds, exact to a factor of 2.",
+            RequestMetrics.response_sizes,
+        ),
+    ):
         yield histogram(f"{_PATTERN}{name},request=*", text, _histograms(found, read))
 
 
@@ -93,9 +108,10 @@ def fetch_sessions(node: BrokerSources) -> Iterator[Metric]:
     pattern = "kafka.server:type=FetchSessionCache,name="
     yield gauge(f"{pattern}NumIncrementalFetchSessions", "Fetch sessions.", one(len(sessions)))
     yield gauge(
-        f"{pattern}NumIncrementalFetchPartitionsCached", "Partitions in fetch sessions.",
+        f"{pattern}NumIncrementalFetchPartitionsCached",
+        "Partitions in fetch sessions.",
         one(sessions.partitions),
-    )  # fmt: skip
+    )
     yield meter(
         f"{pattern}IncrementalFetchSessionEvictionsPerSec",
         "Fetch sessions that were removed to make room for others.",

@@ -29,60 +29,72 @@ def share_groups(node: BrokerSources) -> Iterator[Metric]:
     pattern = "kafka.server:type=ShareSessionCache,name="
     yield gauge(f"{pattern}ShareSessionsCount", "Share sessions.", one(len(sessions)))
     yield gauge(
-        f"{pattern}SharePartitionsCount", "Partitions in share sessions.",
+        f"{pattern}SharePartitionsCount",
+        "Partitions in share sessions.",
         one(sessions.partition_count),
-    )  # fmt: skip
+    )
     yield meter(
-        f"{pattern}ShareSessionEvictionsPerSec", "Share sessions whose connection was closed.",
+        f"{pattern}ShareSessionEvictionsPerSec",
+        "Share sessions whose connection was closed.",
         one(sessions.evictions),
-    )  # fmt: skip
+    )
     acknowledged = dict(manager.acknowledged)
     yield meter(
-        f"{_GROUPS}RecordAcknowledgementsPerSec,ackType=*", "Acknowledged records.",
+        f"{_GROUPS}RecordAcknowledgementsPerSec,ackType=*",
+        "Acknowledged records.",
         [((name,), acknowledged.get(kind, 0)) for kind, name in _TYPES.items()],
-    )  # fmt: skip
+    )
     found = _found(node)
     yield gauge(
-        _PARTITIONS.format("InFlightMessageCount"), "Records in flight.",
+        _PARTITIONS.format("InFlightMessageCount"),
+        "Records in flight.",
         [(tags, each.machine.in_flight_count) for tags, each in found],
-    )  # fmt: skip
+    )
     yield gauge(
-        _PARTITIONS.format("InFlightBatchCount"), "Batches in flight.",
+        _PARTITIONS.format("InFlightBatchCount"),
+        "Batches in flight.",
         [(tags, each.machine.batch_count) for tags, each in found],
-    )  # fmt: skip
+    )
     yield meter(
-        _PARTITIONS.format("AcquisitionLockTimeoutPerSec"), "Records whose lock has expired.",
+        _PARTITIONS.format("AcquisitionLockTimeoutPerSec"),
+        "Records whose lock has expired.",
         [(tags, each.expired_count) for tags, each in found],
-    )  # fmt: skip
+    )
     yield own(
         "odradek_share_partition_start_offset",
         "First offset of a share partition that is not complete.",
-        [(tags, each.machine.start_offset) for tags, each in found], *_KEYS,
-    )  # fmt: skip
+        [(tags, each.machine.start_offset) for tags, each in found],
+        *_KEYS,
+    )
     yield own(
         "odradek_share_partition_waiting_fetches",
         "ShareFetch requests that wait for records of a share partition.",
-        [(tags, len(each.waiters)) for tags, each in found], *_KEYS,
-    )  # fmt: skip
+        [(tags, len(each.waiters)) for tags, each in found],
+        *_KEYS,
+    )
 
 
 def records(node: BrokerSources) -> Iterator[Metric]:
     """Yield the metrics of the records in flight."""
     counted = [(tags, each, each.machine.census()) for tags, each in _found(node)]
     yield own(
-        "odradek_share_partition_acquired_records", "Records that members have acquired.",
-        [(tags, census.acquired) for tags, _, census in counted], *_KEYS,
-    )  # fmt: skip
+        "odradek_share_partition_acquired_records",
+        "Records that members have acquired.",
+        [(tags, census.acquired) for tags, _, census in counted],
+        *_KEYS,
+    )
     yield own(
         "odradek_share_partition_released_records",
         "Records that were delivered, and wait for another delivery.",
-        [(tags, census.available) for tags, _, census in counted], *_KEYS,
-    )  # fmt: skip
+        [(tags, census.available) for tags, _, census in counted],
+        *_KEYS,
+    )
     yield own(
         "odradek_share_partition_deferred_records",
         "Records that wait for their time, or for the end of a back-off.",
-        [(tags, census.deferred) for tags, _, census in counted], *_KEYS,
-    )  # fmt: skip
+        [(tags, census.deferred) for tags, _, census in counted],
+        *_KEYS,
+    )
     yield own(
         "odradek_share_partition_deliveries",
         "Acquired and released records, by the number of their deliveries.",
@@ -91,17 +103,19 @@ def records(node: BrokerSources) -> Iterator[Metric]:
             for tags, _, census in counted
             for deliveries, number in sorted(census.deliveries.items())
         ],
-        *_KEYS, "deliveries",
-    )  # fmt: skip
+        *_KEYS,
+        "deliveries",
+    )
     yield own(
-        "odradek_share_partition_oldest_lock_seconds", "Age of the oldest acquisition lock.",
+        "odradek_share_partition_oldest_lock_seconds",
+        "Age of the oldest acquisition lock.",
         [
             (tags, each.lock_age_ms(census.first_expiration_ms) / 1000)
             for tags, each, census in counted
             if census.first_expiration_ms is not None
         ],
         *_KEYS,
-    )  # fmt: skip
+    )
 
 
 def dead_letters(node: BrokerSources) -> Iterator[Metric]:
@@ -109,14 +123,22 @@ def dead_letters(node: BrokerSources) -> Iterator[Metric]:
     writer = node.broker.share_partitions.dead_letters
     for name, counter, text in (
         ("DeadLetterQueueRecordCountPerSec", writer.written, "Dead letters."),
-        ("DeadLetterQueueTotalProduceRequestsPerSec", writer.appends,
-         "Attempts to append dead letters."),
-        ("DeadLetterQueueFailedProduceRequestsPerSec", writer.failed_appends,
-         "Appends that were given up."),
-    ):  # fmt: skip
+        (
+            "DeadLetterQueueTotalProduceRequestsPerSec",
+            writer.appends,
+            "Attempts to append dead letters.",
+        ),
+        (
+            "DeadLetterQueueFailedProduceRequestsPerSec",
+            writer.failed_appends,
+            "Appends that were given up.",
+        ),
+    ):
         rows = [((group,), number) for group, number in list(counter.items())]
         yield meter(f"{_GROUPS}{name},group=*", text, rows)
     yield own_count(
-        "odradek_share_dead_letters_lost", "Dead letters that were not written.",
-        [((group,), number) for group, number in list(writer.lost.items())], "group",
-    )  # fmt: skip
+        "odradek_share_dead_letters_lost",
+        "Dead letters that were not written.",
+        [((group,), number) for group, number in list(writer.lost.items())],
+        "group",
+    )

@@ -27,13 +27,15 @@ def topics(node: BrokerSources) -> Iterator[Metric]:
         yield meter(f"{_PATTERN}{name}", text, one(sum(sums.values())))
     everything = [each for partitions in by_topic.values() for each in partitions]
     yield meter(
-        f"{_PATTERN}ReplicationBytesInPerSec", "Bytes of record batches fetched from leaders.",
+        f"{_PATTERN}ReplicationBytesInPerSec",
+        "Bytes of record batches fetched from leaders.",
         one(sum(each.replication_bytes_in for each in everything)),
-    )  # fmt: skip
+    )
     yield meter(
-        f"{_PATTERN}ReplicationBytesOutPerSec", "Bytes of record batches sent to followers.",
+        f"{_PATTERN}ReplicationBytesOutPerSec",
+        "Bytes of record batches sent to followers.",
         one(sum(each.replication_bytes_out for each in everything)),
-    )  # fmt: skip
+    )
 
 
 def _records_in(partition: Partition) -> int:

@@ -175,10 +175,10 @@ class ClassicMembers(Decider):
         member = _member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         name = member.classic_protocols[0].name
-        if (
-            request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE)
-            or request.protocol_name not in (None, name)
-        ):  # fmt: skip
+        if request.protocol_type not in (
+            None,
+            CONSUMER_PROTOCOL_TYPE,
+        ) or request.protocol_name not in (None, name):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if (
             group.assignment_epoch > member.member_epoch
