@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -92,6 +93,32 @@ def test_a_package_that_is_not_in_the_layers_breaks_the_contract(copy: Path) -> 
     assert lint(copy)[LAYERS] == "BROKEN"
 
 
+def test_products_do_not_import_one_another(copy: Path) -> None:
+    """Planned ones included: they are in the contract before they exist."""
+    for name, line in {
+        "balancer": "import odradek.pipelines\n",
+        "connect": "import odradek.operations\nimport odradek.rest\n",
+        "connectors": "import odradek.connect\n",
+        "console": "import odradek.connect\n",
+        "rest": "import odradek.client\n",
+        "streams": "import odradek.spark\n",
+    }.items():
+        path = copy / "src" / "odradek" / name / "__init__.py"
+        path.parent.mkdir()
+        path.write_text(line)
+    assert lint(copy)[LAYERS] == "BROKEN"
+    (copy / "src" / "odradek" / "balancer" / "__init__.py").write_text("import odradek.client\n")
+    assert lint(copy)[LAYERS] == "KEPT"
+
+
+def test_every_product_is_kept_from_the_node() -> None:
+    sources = next(c for c in CONTRACTS if c["name"] == PRODUCTS)["source_modules"]
+    node = {"broker", "handlers", "network", "log", "node", "sim", "testing"}
+    ground = {"config", "core", "env", "java_regex", "model", "records", "telemetry", "wire"}
+    products = packages(PACKAGE) - node - ground - {"cli", "console"}
+    assert products == {name.rpartition(".")[2] for name in sources}
+
+
 def packages(directory: Path) -> set[str]:
     return {path.parent.name for path in directory.glob("*/__init__.py")}
 
@@ -114,3 +141,15 @@ def test_only_env_and_what_is_no_part_of_a_node_may_use_the_operating_system() -
     sources = next(c for c in CONTRACTS if c["name"] == SEAMS)["source_modules"]
     free = {"cli", "client", "demo", "env", "pipelines", "sim", "spark", "testing"}
     assert packages(PACKAGE) - free == {name.rpartition(".")[2] for name in sources}
+
+
+def test_the_root_of_the_broker_decides_nothing() -> None:
+    """It has the parts together; what decides is in a room."""
+    root = PACKAGE / "broker"
+    assert {path.name for path in root.glob("*.py")} == {"__init__.py", "broker.py"}
+    decisions = (ast.If, ast.IfExp, ast.Match, ast.For, ast.While, ast.Try, ast.BoolOp)
+    tree = ast.parse((root / "broker.py").read_text(encoding="utf-8"))
+    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
+    assert functions
+    found = [each for function in functions for each in ast.walk(function)]
+    assert not [each for each in found if isinstance(each, decisions)]
