@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import resource
-import subprocess
 import sys
 import threading
 import time
@@ -19,6 +19,7 @@ from bench.build import PURE, prepared
 from compat.lab.broker import Broker
 from compat.lab.toolchain import ROOT, free_port
 from tests.bad_input.target import create_topic
+from tests.support.child import PYTHON, Child
 from tests.tls.conftest import Authority
 
 USER, PASSWORD = "honest", "honest-secret"
@@ -30,6 +31,7 @@ BUILD = os.environ.get("ODRADEK_ATTACK_BUILD", PURE)
 SAMPLE_SECONDS = 0.05
 MEASURED_AGAIN = 2
 """So many times an attack is repeated if it misses the limit. The median counts."""
+FINISH_SECONDS_MAX = 300.0
 LIMIT_TIMES = 3
 """The limit of the p99 of the honest clients during an attack, relative to the p99 without it. It is
 reported, not checked."""
@@ -68,18 +70,19 @@ class Honest:
         self.measured: list[tuple[float, str, float]] = []
         self.counts: list[int] = []
         """The records that were written and read, at the end."""
-        with (directory / "honest.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.attacks.honest", str(file)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
-            )  # fmt: skip
+        self._process = Child(
+            [*PYTHON, "tests.attacks.honest", file],
+            output=directory / "honest.log",
+            talks=True,
+            hears=True,
+            directory=ROOT,
+        )
         self._reader = threading.Thread(target=self._read, name="honest")
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            moment, what, value = line.rstrip("\n").split(" ", 2)
+        for line in self._process.lines():
+            moment, what, value = line.split(" ", 2)
             if what == "error":
                 self.errors.append(value)
             elif what == "end":
@@ -98,18 +101,13 @@ class Honest:
     def wait_for(self, count: int) -> None:
         """Wait until the clients have done so many things more."""
         wanted = len(self.measured) + count
-        while len(self.measured) < wanted:
-            assert self._process.poll() is None, "the honest clients have ended"
-            time.sleep(0.02)
+        self._process.until(lambda: len(self.measured) >= wanted, math.inf)
 
     def finish(self) -> None:
         """End the clients after they have read everything."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.finish(FINISH_SECONDS_MAX)
         self._reader.join()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._process.close()
 
 
 class Used(NamedTuple):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from compat.lab.wire_client import WireClient
 from tests.bad_input.target import TOPIC, Target, running_target
+from tests.support.child import Child
 
 ODRADEK = str(Path(sys.executable).with_name("odradek"))
 PATIENCE_SECONDS = 30
@@ -116,24 +117,10 @@ def test_data_directory_that_another_node_holds(tmp_path: Path) -> None:
 
 def test_a_relative_data_directory(tmp_path: Path) -> None:
     """A relative path names a directory below the working directory."""
-    process = subprocess.Popen(
-        [ODRADEK, "serve", "--host", "127.0.0.1", "--port", "0", "--data", "below"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if "listening" in line:
-                break
-        else:
-            pytest.fail("it never listened")
+    words = [ODRADEK, "serve", "--host", "127.0.0.1", "--port", "0", "--data", "below"]
+    with Child(words, directory=tmp_path, stops=True) as process:
+        process.wait_for("listening")
         assert (tmp_path / "below" / "meta.properties").exists()
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE_SECONDS)
 
 
 def test_files_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from bench.proofs import __main__ as proofs
 from bench.proofs.catalogue import GROUPS, LONG_TESTS, LongTest, chosen
 from compat.lab.toolchain import ROOT
+from tests.support.child import Child
 
 FIGURE = "tests/x.py::test_x: 7 histories"
 
@@ -87,19 +87,11 @@ def test_an_interrupted_run_stops_its_processes_and_stores_nothing(
         "proofs.chosen = lambda names: [test, test]\n"
         "sys.exit(proofs.main([]))\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "named: things\n"
-        assert process.stdout.readline() == "begun\n"
-        process.send_signal(number)
-        assert "nothing is stored" in process.stdout.read()
-    assert process.returncode == proofs.EXIT_INTERRUPTED
+    with Child([sys.executable, "-c", code], directory=ROOT) as process:
+        assert process.wait_for("begun") == "named: things\nbegun\n"
+        process.signal(number)
+        assert process.wait() == proofs.EXIT_INTERRUPTED
+        assert "nothing is stored" in process.output
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,7 +8,6 @@ source once and in order.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from compat.lab import java
 from compat.lab.maven import kafka_jars
 from confluent_kafka import Consumer, TopicPartition
+from tests.support.child import Child
 
 JOBS = Path(__file__).parent / "jobs"
 PYTHON_CLIENTS = ("confluent", "aiokafka")
@@ -115,24 +115,24 @@ class CopyJobs:
                 for partition in range(len(counts))
             ]
         )
-        jobs: dict[str, subprocess.Popen[bytes]] = {}
+        jobs: dict[str, Child] = {}
         try:
             while not self._is_stopping.is_set():
                 for name in self._commands:
-                    if name not in jobs or jobs[name].poll() is not None:
+                    if name not in jobs or not jobs[name].runs:
+                        if name in jobs:
+                            jobs[name].close()
                         jobs[name] = self._started(name, bootstrap)
                 self._note(consumer)
         finally:
             for job in jobs.values():
-                job.kill()
-                job.wait()
+                job.close()
             consumer.close()
 
-    def _started(self, name: str, bootstrap: str) -> subprocess.Popen[bytes]:
+    def _started(self, name: str, bootstrap: str) -> Child:
         self.starts[name] += 1
         words = [*self._commands[name], bootstrap, self._source, _target(name), f"job-{name}"]
-        with self._log(name).open("ab") as log:
-            return subprocess.Popen([*words, str(RECORDS_MAX)], stdout=log, stderr=log)
+        return Child([*words, str(RECORDS_MAX)], output=self._log(name))
 
     def _note(self, consumer: Consumer) -> None:
         names = {_target(name): name for name in self._commands}

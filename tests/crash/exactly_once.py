@@ -9,7 +9,6 @@ number once and in order from each partition of the target.
 from __future__ import annotations
 
 import random
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from compat.lab.odradek_node import OdradekNode
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support import progress
+from tests.support.child import Child
 
 SOURCE, TARGET, NAME = "source", "target", "job"
 PARTITIONS = 2
@@ -41,7 +41,7 @@ class ExactlyOnce:
         self._command = command
         self._log = directory / "job.log"
         self._random = random.Random(seed)
-        self._job: subprocess.Popen[bytes] | None = None
+        self._job: Child | None = None
 
     def run(self, kills: int) -> None:
         """Kill the job or the node `kills` times, then let the job finish."""
@@ -98,18 +98,17 @@ class ExactlyOnce:
 
     def _end_job(self) -> None:
         if self._job is not None:
-            self._job.kill()
-            self._job.wait()
+            self._job.close()
             self._job = None
 
     def _keep_job(self) -> None:
         """Start the job if it is not running, because it was killed or has ended with an error."""
-        if self._job is not None and self._job.poll() is None:
+        if self._job is not None and self._job.runs:
             return
+        self._end_job()
         self.job_starts += 1
         words = [*self._command, self.node.bootstrap, SOURCE, TARGET, NAME]
-        with self._log.open("ab") as log:
-            self._job = subprocess.Popen(words, stdout=log, stderr=log)
+        self._job = Child(words, output=self._log)
 
     def _progress(self, wanted: int, *, feeding: bool) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS

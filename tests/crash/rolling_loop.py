@@ -9,7 +9,6 @@ such as NOT_LEADER_OR_FOLLOWER, or the end of a connection.
 
 from __future__ import annotations
 
-import subprocess
 import threading
 import time
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from compat.lab.cluster import Cluster, Member
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.crash.fault_loop import PARTITIONS, PATIENCE_SECONDS, TOPIC, FaultLoop
+from tests.support.child import Child
 
 from odradek.config.properties import format_properties
 
@@ -37,20 +37,13 @@ class SteadyJob:
         self.errors: list[str] = []
         self.acknowledged = self.committed = 0
         self.is_complete = False
-        with log.open("wb") as stderr:
-            self._process = subprocess.Popen(
-                [*command, str(settings), STEADY],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-            )
+        words = [*command, str(settings), STEADY]
+        self._process = Child(words, output=log, talks=True, hears=True)
         self._reader = threading.Thread(target=self._read, name="steady")
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self._process.lines():
             word, _, rest = line.strip().partition(" ")
             if word == "error":
                 self.errors.append(f"Java: {rest}")
@@ -73,19 +66,16 @@ class SteadyJob:
 
     def finish(self) -> None:
         """End the load, and wait until the consumers have read everything."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
         try:
-            self._process.wait(PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.errors.append("Java: the consumers have not read everything")
+            code = self._process.finish(PATIENCE_SECONDS)
+        except AssertionError as error:
+            self.errors.append(f"Java: the consumers have not read everything: {error}")
             self._process.kill()
-            self._process.wait()
+            code = self._process.wait()
         self._reader.join()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._process.close()
         if not self.is_complete:
-            self.errors.append(f"Java: the process has ended with {self._process.returncode}")
+            self.errors.append(f"Java: the process has ended with {code}")
 
 
 class RollingLoop(FaultLoop):

@@ -19,8 +19,6 @@ The checks use what the members have written down:
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -32,6 +30,7 @@ from typing import NamedTuple
 from compat.lab.broker import Broker
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import ROOT
+from tests.support.child import PYTHON, Child
 from tests.support.progress import report
 
 from odradek.client.admin.configs import Change, Resource, alter_configs
@@ -100,27 +99,22 @@ class Member:
         self.path = directory / self.name
         self.log = directory / f"{self.name}.log"
         words = (bootstrap, GROUP, TOPIC, str(seed + number), str(self.path))
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.share_worker", *words],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stderr=log,
-            )
+        command = [*PYTHON, "tests.crash.share_worker", *words]
+        self._process = Child(command, output=self.log, directory=ROOT)
 
     def kill(self) -> None:
         """Kill the process."""
-        self._process.kill()
-        self._process.wait()
+        self._process.close()
 
     def end(self) -> int:
         """Let the process end. Return its exit code."""
-        self._process.terminate()
-        return self._process.wait()
+        code = self._process.terminate()
+        self._process.close()
+        return code
 
     def failed(self) -> bool:
         """Whether the process has ended without having been told to."""
-        return self._process.poll() is not None
+        return not self._process.runs
 
 
 class ShareLoop:

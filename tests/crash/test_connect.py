@@ -7,7 +7,6 @@ transaction, and a new generation of tasks fences the transactions of the old on
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,7 @@ from compat.lab.cluster import QUICK_SETTINGS, Cluster, Member
 from compat.lab.maven import KAFKA, KAFKA_VERSION, jars
 from compat.lab.toolchain import Missing, free_port
 from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.support.child import Child
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.long]
 
@@ -57,14 +57,9 @@ def running(main_class: str, properties: Mapping[str, str], path: Path) -> Itera
         pytest.skip(str(reason))
     file = path.with_suffix(".properties")
     file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-    with open(path.with_suffix(".log"), "wb") as log:
-        process = subprocess.Popen([*program, str(file)], stdout=log, stderr=log)
-    try:
+    with Child([*program, file], output=path.with_suffix(".log")) as process:
         yield
-        assert process.poll() is None, path.with_suffix(".log").read_text()[-2000:]
-    finally:
-        process.kill()
-        process.wait()
+        process.check()
 
 
 def until(holds: Callable[[], bool], what: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from compat.lab.maven import jars, kafka_jars
 from compat.lab.toolchain import require
+from tests.support.child import Child
 
 CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
 """The messages of clients are from this jar, which has the newest versions. The records in logs and
@@ -157,12 +158,8 @@ class Oracle:
         newest = [path for path in jars("kafka-clients-4.4.0", (CLIENTS,)) if "kafka" in path.name]
         server = kafka_jars()
         self._classes = message_classes([*newest, *server])
-        self._process = subprocess.Popen(
-            _command("Codecs.java", [*newest, server[0].parent / "*"]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        command = _command("Codecs.java", [*newest, server[0].parent / "*"])
+        self._process = Child(command, talks=True, hears=True)
 
     def java_class(self, message: str) -> str:
         """Return the name of the generated class of a message."""
@@ -188,22 +185,17 @@ class Oracle:
 
     def close(self) -> None:
         """End the program."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=30)
-        self._process.stdout.close()
+        self._process.finish(30)
+        self._process.close()
 
     def _ask(self, operation: str, name: str, version: int, payload: bytes) -> bytes:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         encoded = name.encode()
         head = struct.pack(">cH", operation.encode(), len(encoded)) + encoded
         self._process.stdin.write(head + struct.pack(">hi", version, len(payload)) + payload)
         self._process.stdin.flush()
         answer = self._process.stdout
         head = answer.read(5)
-        assert len(head) == 5, "the JVM is gone"
+        assert len(head) == 5, f"the JVM is gone: {self._process.last_words}"
         status, length = struct.unpack(">bi", head)
         data = answer.read(length)
         if status:

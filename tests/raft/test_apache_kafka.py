@@ -9,6 +9,7 @@ from compat.lab.apache_kafka import BRIEF_JVM_OPTIONS, LOGGING
 from compat.lab.maven import kafka_jars
 from compat.lab.toolchain import Missing
 from tests.control.test_topic_decisions import topic
+from tests.support.child import Child
 
 from odradek.wire.generated.create_topics_request import CreateTopicsRequest
 
@@ -52,9 +53,8 @@ class ApacheKafka:
         format_ = ("format", "-t", CLUSTER_ID, "-c", str(self._properties))
         tool = [*self._command("kafka.tools.StorageTool"), *format_]
         subprocess.run(tool, check=True, capture_output=True)
-        self._output = (path / "output").open("w")
         words = [*self._command("kafka.Kafka"), str(self._properties)]
-        self._process = subprocess.Popen(words, stdout=self._output, stderr=self._output)
+        self._process = Child(words, output=path / "output")
 
     def _command(self, main_class):
         options = [*BRIEF_JVM_OPTIONS, f"-Dlog4j2.configurationFile={self._logging}"]
@@ -62,12 +62,10 @@ class ApacheKafka:
 
     def check(self):
         """Fail if the process has ended."""
-        assert self._process.poll() is None, self._properties.with_name("output").read_text()
+        self._process.check()
 
     def kill(self):
-        self._process.kill()
-        self._process.wait()
-        self._output.close()
+        self._process.close()
 
 
 def create(name):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
 from compat.lab.maven import kafka_jars
 from compat.lab.toolchain import Missing, require
+from tests.support.child import Child
 
 from odradek.records.batch import RecordBatch, iterate_batches
 from odradek.records.builder import RecordBatchBuilder
@@ -31,22 +31,10 @@ def java():
         classpath = os.pathsep.join(map(str, kafka_jars()))
     except Missing as reason:
         pytest.skip(str(reason))
-    with subprocess.Popen(
-        [*map(str, command), "-cp", classpath, str(PROGRAM)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-
-        def ask(question):
-            process.stdin.write(json.dumps(question) + "\n")
-            process.stdin.flush()
-            return process.stdout.readline()
-
-        yield ask
-        process.stdin.close()
-        process.wait(20)
+    words = [*command, "-cp", classpath, PROGRAM]
+    with Child(words, talks=True, hears=True) as process:
+        yield lambda question: process.ask(json.dumps(question))
+        process.finish(20)
 
 
 def drawn_batches():

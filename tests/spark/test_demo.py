@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from confluent_kafka import Producer
+from tests.support.child import Child
 from tests.support.run_seed import run_seed
 
 from odradek.demo import DemoOptions, data, pipeline, producing, run_state
@@ -145,49 +141,29 @@ def test_the_broker_ends_with_the_demo_that_is_killed(tmp_path):
         "import sys, time; from pathlib import Path; from odradek.pipelines.broker import start\n"
     )
     starts += "print(start(Path(sys.argv[1])).servers, flush=True); time.sleep(100)"
-    words = [sys.executable, "-c", starts, tmp_path]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as killed:
-        servers = killed.stdout.readline().strip()
+    with Child([sys.executable, "-c", starts, tmp_path], talks=True) as killed:
+        servers = killed.line()
         broker.check(servers)
-        killed.kill()
     broker.wait_until_free(tmp_path)
     with pytest.raises(broker.BrokerNotStartedError):
         broker.check(servers)
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-@contextmanager
-def demo(output: Path) -> Iterator[subprocess.Popen[str]]:
+def demo(output: Path) -> Child:
     program = Path(sys.executable).with_name("odradek")
-    words = [program, "demo", "--flights", str(FLIGHTS), "--output", output]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    return Child([program, "demo", "--flights", str(FLIGHTS), "--output", output])
 
 
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not path.exists():
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def kill(running: subprocess.Popen[str]) -> None:
+def kill(running: Child) -> None:
     running.kill()
-    said, _ = running.communicate()
-    assert "Reconciling" not in said
+    assert "Reconciling" not in running.output
 
 
-def terminate(running: subprocess.Popen[str]) -> None:
+def terminate(running: Child) -> None:
     """Has the same effect as Ctrl-C."""
-    running.send_signal(signal.SIGTERM)
-    said, _ = running.communicate(timeout=PATIENCE_SECONDS)
-    assert running.returncode == 130
+    assert running.terminate(PATIENCE_SECONDS) == 130
+    said = running.output
     assert "Traceback" not in said
     assert "ERROR" not in said
     assert "same command again to continue" in said
@@ -205,12 +181,13 @@ def test_interrupted_in_the_middle_and_run_again_it_is_still_exact(tmp_path):
     output = tmp_path / "out"
     for number, interrupt in enumerate(INTERRUPTIONS, 1):
         with demo(output) as running:
-            wait_for(output / "checkpoints" / "delays" / "offsets" / str(number), running)
+            batch = output / "checkpoints" / "delays" / "offsets" / str(number)
+            running.until(batch.exists, PATIENCE_SECONDS)
             interrupt(running)
 
     with demo(output) as finished:
-        said, _ = finished.communicate(timeout=PATIENCE_SECONDS)
-    assert finished.returncode == 0, said
+        code, said = finished.wait(PATIENCE_SECONDS), finished.output
+    assert code == 0, said
     assert "Continuing the unfinished run" in said
     assert "0 events into 5 topics" in said
     assert "Every record is accounted for" in said

@@ -7,12 +7,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.child import ODRADEK, Child
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -49,29 +48,16 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def words(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "odradek", "pipeline", *arguments]
+    return [*ODRADEK, "pipeline", *arguments]
 
 
-@contextmanager
-def running(environment, directory, *arguments) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        words("run", *arguments, "--json"),
-        cwd=directory,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def running(environment, directory, *arguments) -> Child:
+    command = words("run", *arguments, "--json")
+    return Child(command, directory=directory, environment=environment, talks=True)
 
 
-def events(process: subprocess.Popen[str]) -> Iterator[dict]:
-    assert process.stdout is not None
-    for line in process.stdout:
-        yield json.loads(line)
+def events(process: Child) -> Iterator[dict]:
+    return map(json.loads, process.lines())
 
 
 def status(environment) -> list[dict]:
@@ -99,12 +85,13 @@ def test_a_pipeline_is_stopped_and_continues(tmp_path, environment, kind):
                 True,
             )
             assert Path(query["checkpoint"]) == tmp_path / "words-output" / "checkpoints" / "words"
-            process.send_signal(kind)
-            _, errors = process.communicate()
+            process.signal(kind)
+            process.stdout.read()
+            code, errors = process.wait(), process.output
         if kind == signal.SIGKILL:
             assert [each["state"] for each in status(environment)] == ["killed"]
         else:
-            assert process.returncode == 130, errors
+            assert code == 130, errors
             assert "Traceback" not in errors
             assert status(environment) == []
 
@@ -113,8 +100,7 @@ def test_a_query_that_fails(tmp_path, environment):
     (tmp_path / "failing.py").write_text(FAILING)
     with running(environment, tmp_path, "failing.py") as process:
         *_, last = events(process)
-        process.wait()
-    assert process.returncode == 1
+        assert process.wait() == 1
     assert last["event"] == "failed"
     assert "this value is bad" in last["error"]
     assert [each["state"] for each in status(environment)] == ["failed"]
@@ -123,8 +109,7 @@ def test_a_query_that_fails(tmp_path, environment):
 def test_an_example(tmp_path, environment):
     with running(environment, tmp_path, "stages", "--flights", "1500") as process:
         found = list(events(process))
-        process.wait()
-    assert process.returncode == 0, found
+        assert process.wait() == 0, found
     assert {each["query"] for each in found if each["event"] == "batch"} == {
         "flights.enriched",
         "flights.daily",

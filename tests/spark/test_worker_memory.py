@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 import time
 from collections import defaultdict
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pytest
 from compat.lab.odradek_node import OdradekNode
 from tests.spark.faults.drivers import is_worker
+from tests.support.child import Child
 
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
@@ -105,23 +105,18 @@ def fill(cluster: Cluster, servers: str) -> None:
 def sizes_of_workers(program: str) -> tuple[str, dict[int, list[int]]]:
     """Run a program, and return its output and the samples of its Python workers by process id."""
     samples: dict[int, list[int]] = defaultdict(list)
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", program]
+    with Child(command, environment=environment, talks=True) as process:
         driver = psutil.Process(process.pid)
-        while process.poll() is None:
+        while process.runs:
             for each in driver.children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     if is_worker(each):
                         samples[each.pid].append(each.memory_info().rss)
             time.sleep(SAMPLE_SECONDS)
-        output, errors = process.communicate()
-    assert process.returncode == 0, errors
-    return output.strip(), samples
+        assert process.wait() == 0, process.last_words
+        return "\n".join(process.lines()).strip(), samples
 
 
 @pytest.mark.parametrize("kind", ["broker", "stream", "write"])

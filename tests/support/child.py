@@ -53,6 +53,7 @@ class Child:
         self._file: IO[bytes] = (
             tempfile.TemporaryFile() if output is None else output.open("a+b")  # noqa: SIM115
         )
+        self._path = output
         self._stops = stops
         self._seen = self._file.seek(0, os.SEEK_END)
         self._process = subprocess.Popen(
@@ -88,7 +89,12 @@ class Child:
 
     @property
     def output(self) -> str:
-        """What the file has now, the output of earlier processes included."""
+        """What the file has now, the output of earlier processes included.
+
+        After `close` a temporary file has nothing.
+        """
+        if self._file.closed:
+            return "" if self._path is None else self._path.read_text(errors="replace")
         end = os.fstat(self._file.fileno()).st_size
         return os.pread(self._file.fileno(), end, 0).decode(errors="replace")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from compat.lab.maven import kafka_jars
 from compat.lab.toolchain import Missing, require
+from tests.support.child import Child
 
 PROGRAM = Path(__file__).parent / "java" / "Clean.java"
 BYTES_A_KEY = 24
@@ -38,7 +38,7 @@ class Kafka:
         except Missing as reason:
             pytest.skip(str(reason))
         classpath = os.pathsep.join(map(str, paths))
-        self._process = subprocess.Popen(
+        self._process = Child(
             [
                 str(java),
                 "-Xmx1g",
@@ -48,17 +48,14 @@ class Kafka:
                 classpath,
                 str(PROGRAM),
             ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
+            talks=True,
+            hears=True,
         )
 
     def close(self) -> None:
         """End the process."""
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
+        self._process.finish(30)
+        self._process.close()
 
     def clean(
         self,
@@ -73,11 +70,8 @@ class Kafka:
         item = [directory, now_ms, first_dirty_offset, uncleanable_offset]
         item += [entries * BYTES_A_KEY, 1.0]
         item += [f"{name}={value}" for name, value in settings.items()]
-        self._process.stdin.write("\t".join(map(str, item)) + "\n")
-        self._process.stdin.flush()
+        self._process.tell("\t".join(map(str, item)))
         fields: list[str] = []
         while len(fields) != len(Cleaned._fields):  # other lines are its log
-            line = self._process.stdout.readline()
-            assert line, "the process has ended"
-            fields = line.split()
+            fields = self._process.line().split()
         return Cleaned(*map(int, fields[:2]), float(fields[2]), *map(int, fields[3:]))

@@ -11,7 +11,6 @@ import contextlib
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ import psutil
 from compat.lab.toolchain import ROOT
 from tests.spark.faults.forks import ForkServer
 from tests.spark.faults.job import ENDED, Query
+from tests.support.child import PYTHON, Child
 
 LOCAL = "local[2]"
 SILENCE_SECONDS = 600.0
@@ -45,7 +45,7 @@ class Driver:
         self.log = directory / f"driver-{number}.log"
         self._ready = directory / f"driver-{number}.ready"
         self._done = Path()
-        words = (sys.executable, "-m", "tests.spark.faults.job", master, self._ready, guarantee)
+        words = (*PYTHON, "tests.spark.faults.job", master, self._ready, guarantee)
         scratch = directory / "scratch"
         scratch.mkdir(exist_ok=True)
         environment = {
@@ -58,22 +58,16 @@ class Driver:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         if fork_server is not None:
             environment["PYSPARK_PYTHON"] = str(fork_server.program)
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*map(str, words), *archive],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-            )
+        self._process = Child(
+            [*words, *archive],
+            output=self.log,
+            hears=True,
+            environment=environment,
+            own_session=True,
+        )
 
     def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + SILENCE_SECONDS
-        while not self._ready.exists():
-            assert self._process.poll() is None, f"no session: {self.last_words()}"
-            assert time.monotonic() < deadline, f"no session: {self.last_words()}"
-            time.sleep(0.02)
+        self._process.until(self._ready.exists, SILENCE_SECONDS)
 
     @property
     def application_id(self) -> str:
@@ -82,7 +76,6 @@ class Driver:
 
     def start(self, query: Query) -> None:
         self._done = Path(query.done)
-        assert self._process.stdin is not None
         self._process.stdin.write(query.line().encode())
         self._process.stdin.flush()
 
@@ -95,7 +88,7 @@ class Driver:
         if self._done.exists():
             assert self._done.read_text() == ENDED, f"the query failed: {self.last_words()}"
             return True
-        assert self._process.poll() is None, f"the driver has ended: {self.last_words()}"
+        self._process.check()
         return False
 
     def wait_for_end(self) -> None:
@@ -106,7 +99,7 @@ class Driver:
 
     def is_done(self) -> bool:
         """Whether the query has ended or failed for good, or the driver has ended."""
-        return self._done.exists() or self._process.poll() is not None
+        return self._done.exists() or not self._process.runs
 
     def kill(self) -> None:
         """Kill the driver, its JVM and its workers."""
@@ -116,7 +109,7 @@ class Driver:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     each.kill()
             psutil.wait_procs(family[1:])
-        self._process.wait()
+        self._process.close()
 
     def pause(self) -> None:
         """Stop the execution of the driver, its JVM and its workers."""
@@ -141,9 +134,7 @@ class Driver:
     def end(self) -> None:
         """Let the driver end by itself, and wait for all its processes."""
         family = self._family()
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(SILENCE_SECONDS)
+        self._process.finish(SILENCE_SECONDS)
         psutil.wait_procs(family[1:], SILENCE_SECONDS)
 
     def last_words(self) -> str:

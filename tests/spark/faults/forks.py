@@ -23,15 +23,14 @@ import selectors
 import signal
 import socket
 import struct
-import subprocess
 import sys
-import time
 import traceback
 import warnings
 from pathlib import Path
 from typing import Self
 
 import psutil
+from tests.support.child import PYTHON, Child
 
 LENGTH = struct.Struct("!I")
 PROGRAM = """#!{python} -IS
@@ -76,18 +75,14 @@ class ForkServer:
             "OPENBLAS_NUM_THREADS": "1",  # no threads before forks
             "PYTHONPATH": os.pathsep.join(sys.path),
         }
-        command = [sys.executable, "-m", "tests.spark.faults.forks", str(self.directory)]
-        self._process = subprocess.Popen(command, env=environment)
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not path.exists():
-            assert self._process.poll() is None, "the fork server has ended"
-            assert time.monotonic() < deadline, "the fork server does not start"
-            time.sleep(0.01)
+        command = [*PYTHON, "tests.spark.faults.forks", self.directory]
+        self._process = Child(command, environment=environment)
+        self._process.until(path.exists, START_SECONDS_MAX)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait()
+        self._process.close()
 
     def forks(self, programs: list[psutil.Process]) -> list[psutil.Process]:
         """Return the processes that were forked for these programs, and their descendants."""

@@ -13,6 +13,7 @@ from typing import Self
 
 import psutil
 from compat.lab.toolchain import free_port
+from tests.support.child import Child
 
 HOSTS = ("127.0.0.1", "127.0.0.1")
 """The hosts of the workers. Each worker has room for the executors of three drivers: the one in use, its zombie, and the next one."""
@@ -41,7 +42,7 @@ class StandaloneCluster:
         self._environment = dict(environment)
         self._hosts = hosts
         self._port = free_port()
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[Child] = []
 
     @property
     def master(self) -> str:
@@ -67,7 +68,7 @@ class StandaloneCluster:
                     each.kill()
                 except psutil.NoSuchProcess:
                     continue
-            process.wait()
+            process.close()
 
     def _start(self, name: str, host: str, *words: str) -> None:
         home, java_home = self._homes()
@@ -82,9 +83,8 @@ class StandaloneCluster:
         }
         command = [f"{home}/bin/spark-class", f"org.apache.spark.deploy.{name}"]
         command += ["--host", host, "--webui-port", "0", *words]
-        with (self._directory / "cluster.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-        self._processes.append(process)
+        log = self._directory / "cluster.log"
+        self._processes.append(Child(command, output=log, environment=environment))
 
     def _homes(self) -> list[str]:
         """Return the directories of Spark and of Java."""
