@@ -1,4 +1,4 @@
-"""Marks tests that need the package of the checkout, not that of a wheel (`make test-compiled`)."""
+"""Marks tests that need the package of the checkout, not that of a wheel (`make test`)."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from tests.support.run_seed import run_seed
 
 from bench.machine import commit, facts
 from bench.proofs.catalogue import GROUPS, LONG_TESTS, LongTest, chosen
+from bench.proofs.freshness import COMMITS_MAX, commits_since_result
 
 RESULTS = Path(__file__).parent / "results"
 LOCAL = RESULTS / "local"
@@ -53,6 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         for test in LONG_TESTS:
             print(f"{test.name:16} {test.text(test.count)}")
+        return 0
+    if options.due:
+        for test in LONG_TESTS:
+            if test.concerns and commits_since_result(test) > COMMITS_MAX:
+                print(test.name)
         return 0
     try:
         tests = chosen(options.tests)
@@ -197,6 +203,9 @@ def _parser() -> argparse.ArgumentParser:
         "--quick", action="store_true", help="a fiftieth of the work; to try a long test"
     )
     parser.add_argument("--list", action="store_true", help="list the long tests and exit")
+    parser.add_argument(
+        "--due", action="store_true", help="list those whose results are too old, and exit"
+    )
     return parser
 
 

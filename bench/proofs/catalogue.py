@@ -32,6 +32,11 @@ class LongTest:
     """Whether the count is the last command-line argument."""
     quick_arguments: tuple[str, ...] = ()
     """Further command-line arguments for `--quick`."""
+    concerns: tuple[str, ...] = ()
+    """The files and directories that decide what the test proves, and those of the test itself. If more
+    than ten commits touch them, a new result is due (`bench.proofs.freshness`). The list is narrow: the
+    check runs most of these tests with each commit, with a smaller count. It is empty if the check runs
+    the whole test, and for benchmarks, whose results are judged by people."""
 
     def size(self, *, quick: bool) -> int:
         """Return the count of one run."""
@@ -73,53 +78,82 @@ def _benchmark(name: str) -> LongTest:
 
 _KILLS = _pytest("tests/crash/test_kill_nine.py")
 _POWER = _pytest("tests/log/test_power_loss.py", "tests/log/cleaner/test_power_loss.py")
+_RECOVERY = (
+    "src/odradek/log/recovery.py",
+    "src/odradek/log/log_end.py",
+    "src/odradek/log/log_appender.py",
+    "src/odradek/log/flush_state.py",
+    "src/odradek/log/checkpoints.py",
+    "src/odradek/log/startup.py",
+    "src/odradek/log/producer_snapshot.py",
+)
 _ONE_SCENARIO = ("--clients", "librdkafka", "--only", "headers*")
 
 LONG_TESTS = (
     LongTest(
         "groups", "histories of groups compared with Apache Kafka", 2000,
         _pytest("tests/oracle/group_histories"), "ODRADEK_HISTORIES",
+        concerns=("src/odradek/core/group/classic", "tests/oracle/group_histories"),
     ),
     LongTest(
         "transactions", "histories of transactions compared with Apache Kafka", 2000,
         _pytest("tests/oracle/transactions"), "ODRADEK_TRANSACTION_HISTORIES",
+        concerns=("src/odradek/core/transaction", "tests/oracle/transactions"),
     ),
     LongTest(
         "share-histories", "histories of share groups compared with Apache Kafka", 2000,
         _pytest("-m", "cluster or not cluster", "tests/oracle/share_histories"),
         "ODRADEK_SHARE_HISTORIES",
+        concerns=("src/odradek/core/share", "tests/oracle/share_histories"),
     ),
     LongTest(
         "streams-histories", "histories of Streams groups compared with Apache Kafka", 2000,
         _pytest("-m", "cluster or not cluster", "tests/oracle/streams_histories"),
         "ODRADEK_STREAMS_HISTORIES",
+        concerns=("src/odradek/core/group/streams", "tests/oracle/streams_histories"),
     ),
     LongTest(
         "files",
         "alternating starts of Apache Kafka and Odradek on one data directory, in both orders", 20,
         _pytest("-m", "cluster or not cluster", "tests/oracle/files"), "ODRADEK_FILE_TURNS",
+        concerns=(*_RECOVERY, "tests/oracle/files"),
     ),
     LongTest(
         "targets", "groups whose targets are compared with Apache Kafka's", 10_000,
         _pytest("tests/group/test_targets_as_kafka.py"), "ODRADEK_TARGET_GROUPS",
+        concerns=("src/odradek/core/group/consumer", "tests/group/test_targets_as_kafka.py"),
     ),
     LongTest(
         "rules", "pairs of a rule and a name, of each of three kinds, compared with Apache Kafka's classes", 20_000,
         _pytest("-m", "cluster or not cluster", "tests/oracle/test_java_rules.py"), "ODRADEK_RULES",
+        concerns=("src/odradek/java_regex", "tests/oracle/test_java_rules.py"),
     ),
     LongTest(
         "simulation", "simulated histories of transactions with crashes", 1000,
         _pytest("tests/transaction/test_simulation.py"), "ODRADEK_SEEDS",
+        concerns=("src/odradek/core/transaction", "tests/transaction/simulation.py"),
     ),
     LongTest(
         "node-simulation", "simulated runs of a node, each repeated with the same seed", 200,
         _module("tests.sim"), has_count_argument=True,
+        concerns=("src/odradek/sim",),
     ),
-    LongTest("kills-50", "kills of the node under load", 50, _KILLS, "ODRADEK_KILLS"),
-    LongTest("kills-100", "kills of the node under load", 100, _KILLS, "ODRADEK_KILLS"),
+    LongTest(
+        "kills-50", "kills of the node under load", 50, _KILLS, "ODRADEK_KILLS",
+        concerns=(*_RECOVERY, "tests/crash/kill_loop.py"),
+    ),
+    LongTest(
+        "kills-100", "kills of the node under load", 100, _KILLS, "ODRADEK_KILLS",
+        concerns=(*_RECOVERY, "tests/crash/kill_loop.py"),
+    ),
     LongTest(
         "job-kills", "kills of jobs of three clients, or of the node", 300,
         _pytest("tests/crash/test_exactly_once.py"), "ODRADEK_JOB_KILLS", divisor=3,
+        concerns=(
+            "src/odradek/core/transaction",
+            "tests/crash/exactly_once.py",
+            "tests/crash/jobs",
+        ),
     ),
     LongTest(
         "demo", "interruptions of the demo", 3,
@@ -127,6 +161,7 @@ LONG_TESTS = (
             "-m", "cluster", "tests/spark/test_demo.py", "-k", "test_interrupted_in_the_middle"
         ),
         "ODRADEK_DEMO_INTERRUPTIONS",
+        concerns=("src/odradek/demo", "tests/spark/test_demo.py"),
     ),
     LongTest(
         "pipelines", "the pipelines of examples/, each reconciled", 1,
@@ -134,72 +169,122 @@ LONG_TESTS = (
             "-m", "long", "tests/spark/test_pipelines.py", "tests/spark/test_examples.py",
             "tests/spark/test_pipeline_command.py",
         ),
+        concerns=("src/odradek/pipelines", "examples"),
     ),
     LongTest(
         "spark-exactly-once",
         "exactly-once queries with kills of their processes and of brokers, and other faults", 200,
         _module("tests.spark.faults"), has_count_argument=True,
+        concerns=("src/odradek/spark", "tests/spark/faults"),
+    ),
+    LongTest(
+        "spark-speculation", "seven queries of which Spark runs two attempts of a task at the same time", 1,
+        _pytest("-m", "long", "tests/spark/test_speculation.py"),
+        concerns=("src/odradek/spark/transactional.py", "src/odradek/spark/writers.py", "tests/spark/faults/speculation.py"),
     ),
     LongTest(
         "spark-installation", "the wheel in a new environment, on one machine and on a cluster", 1,
         _pytest("-m", "long", "tests/spark/test_installation.py"),
+        concerns=("requirements", "hatch_build.py", "tests/spark/test_installation.py"),
     ),
     LongTest(
         "spark-memory", "records, read in a batch and in a stream, and written, by one worker each", 50_000_000,
         _pytest("-m", "long", "tests/spark/test_worker_memory.py"), "ODRADEK_SPARK_MEMORY_ROWS",
+        concerns=(
+            "src/odradek/spark/columns.py",
+            "src/odradek/spark/positions.py",
+            "tests/spark/test_worker_memory.py",
+        ),
     ),
     LongTest(
         "spark-at-least-once", "at-least-once queries with the same kills, which repeat records", 20,
         _module("tests.spark.faults", "--guarantee", "at-least-once"), has_count_argument=True,
+        concerns=("src/odradek/spark", "tests/spark/faults"),
     ),
     LongTest(
         "spark-own-sink", "queries with Spark's own sink and the same kills, which repeat records",
         20, _module("tests.spark.faults", "--guarantee", "spark"), has_count_argument=True,
+        concerns=("tests/spark/faults",),
     ),
     LongTest(
         "cluster-faults", "kills, stops and pauses of the nodes of a cluster under load", 200,
         _pytest("-m", "cluster", "tests/crash/test_cluster_faults.py"), "ODRADEK_CLUSTER_FAULTS",
+        concerns=(
+            "src/odradek/core/replica",
+            "src/odradek/core/raft",
+            "tests/crash/cluster_loop.py",
+            "tests/crash/fault_loop.py",
+        ),
     ),
     LongTest(
         "share-kills", "kills of a node and of members of a share group", 100,
         _pytest("-m", "cluster", "tests/crash/test_share_kills.py"), "ODRADEK_SHARE_KILLS",
+        concerns=(
+            "src/odradek/core/share",
+            "src/odradek/core/share_coordinator",
+            "tests/crash/share_loop.py",
+        ),
     ),
     LongTest(
         "moves", "kills of a node during moves between log directories", 50,
         _pytest("-m", "cluster or long", "tests/crash/test_moves.py"), "ODRADEK_KILLS",
+        concerns=(
+            "src/odradek/log/manager",
+            "src/odradek/log/directory.py",
+            "tests/crash/moving_loop.py",
+        ),
     ),
     LongTest(
         "permissions", "responses with and without rights compared with Apache Kafka", 1,
         _pytest("-m", "long or not long", "tests/authorizer/matrix"),
+        concerns=(
+            "src/odradek/core/authorizer",
+            "src/odradek/handlers/authorization.py",
+            "tests/authorizer/matrix",
+        ),
     ),
     LongTest(
         "migration", "nodes of Apache Kafka replaced by Odradek and back", 1,
         _pytest("-m", "long", "tests/crash/test_migration.py"),
+        concerns=(
+            "src/odradek/core/metadata",
+            "tests/crash/migration_loop.py",
+            "tests/crash/test_migration.py",
+        ),
     ),
     LongTest(
         "connect", "Connect and MirrorMaker, exactly once, while brokers are killed", 1,
         _pytest("-m", "long", "tests/crash/test_connect.py"),
+        concerns=("tests/crash/copy_jobs.py", "tests/crash/test_connect.py"),
     ),
     LongTest(
         "cluster-simulation", "simulated runs of a cluster, each repeated with the same seed", 300,
         _module("tests.sim", "--long-cluster"), has_count_argument=True,
+        concerns=("src/odradek/sim",),
     ),
     LongTest(
         "cluster-seeds", "short simulated runs of a cluster, one in ten of them repeated", 5000,
         _module("tests.sim", "--cluster"), has_count_argument=True,
+        concerns=("src/odradek/sim", "src/odradek/core/raft", "src/odradek/core/replica"),
     ),
     LongTest(
         "cluster-planted-bugs", "all bugs that are planted into a simulated cluster", 1,
         _module("tests.sim.planted"), quick_arguments=("fencing moves no leaders",),
+        concerns=("src/odradek/sim", "tests/sim"),
     ),
-    LongTest("power-losses", "simulated power losses", 10_000, _POWER, "ODRADEK_POWER_LOSSES"),
+    LongTest(
+        "power-losses", "simulated power losses", 10_000, _POWER, "ODRADEK_POWER_LOSSES",
+        concerns=(*_RECOVERY, "tests/log/test_power_loss.py"),
+    ),
     LongTest(
         "anomalies", "seconds of concurrent clients and faults", 300,
         _pytest("tests/anomalies"), "ODRADEK_ANOMALY_SECONDS",
+        concerns=("src/odradek/core/transaction", "tests/anomalies"),
     ),
     LongTest(
         "cluster-anomalies", "seconds of concurrent clients on a cluster, and faults", 300,
         _pytest("-m", "cluster", "tests/anomalies"), "ODRADEK_CLUSTER_ANOMALY_SECONDS",
+        concerns=("src/odradek/core/replica", "tests/anomalies"),
     ),
     LongTest("fuzz", "all invalid input", 1, _pytest("tests/bad_input", "tests/wire")),
     LongTest(
@@ -207,16 +292,23 @@ LONG_TESTS = (
         "changes of all certificates and of their authority in a cluster under load", 50,
         _pytest("-m", "cluster", "tests/node/test_secure_cluster.py"),
         "ODRADEK_CERTIFICATE_CHANGES",
+        concerns=(
+            "src/odradek/env/tls_stream.py",
+            "tests/node/certificate_load.py",
+            "tests/node/test_secure_cluster.py",
+        ),
     ),
     LongTest(
         "attacks", "percent of the connections and requests of all attacks", 100,
         _pytest("-m", "long", "tests/attacks"), "ODRADEK_ATTACK_PERCENT",
         extra={"ODRADEK_ATTACK_BUILD": "wheel"},
+        concerns=("src/odradek/network", "tests/attacks"),
     ),
     LongTest("compat", "all clients", 1, _module("compat"), quick_arguments=_ONE_SCENARIO),
     LongTest(
         "compat-apache", "all clients against Apache Kafka", 1,
         _module("compat", "--against", "apache"), quick_arguments=_ONE_SCENARIO,
+        concerns=("compat",),
     ),
     _benchmark("isolation"),
     _benchmark("compaction"),

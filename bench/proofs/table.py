@@ -19,7 +19,7 @@ def long_tests_table() -> str:
     """
     lines = ["| long test | size | outcome | time | result |", "| --- | --- | --- | --- | --- |"]
     for test in LONG_TESTS:
-        result = _last(test.name)
+        result = last_result(test.name)
         if result is None:
             continue
         link = f"[{result['commit']}](../bench/proofs/results/{test.name}.jsonl)"
@@ -29,7 +29,8 @@ def long_tests_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _last(name: str) -> Mapping[str, Any] | None:
+def last_result(name: str) -> Mapping[str, Any] | None:
+    """Return the last stored result of a long test, or None."""
     path = RESULTS / f"{name}.jsonl"
     if not path.exists():
         return None

@@ -33,9 +33,10 @@ PROGRAMS = {
 """The toolchain of each program, and its name in messages."""
 
 REQUIRE_VARIABLE = "ODRADEK_REQUIRE"
-REQUIRABLE = (JAVA, GO, NODE, "compiled")
-"""The names that ODRADEK_REQUIRE may have. `make test-compiled` installs the compiled wheel
-("compiled")."""
+COMPILED, HISTORY = "compiled", "history"
+REQUIRABLE = (JAVA, GO, NODE, COMPILED, HISTORY)
+"""The names that ODRADEK_REQUIRE may have. The tests run on the compiled wheel ("compiled") in `make
+test`. The commits of the repository ("history") say which long tests are due."""
 
 
 class Missing(Exception):

@@ -25,6 +25,7 @@ TABLE = Path(__file__).parents[2] / "docs" / "decisions" / "transaction-anomalie
 
 
 @pytest.mark.timeout(300 + 2 * SECONDS)
+@pytest.mark.slow("clients and faults run for ten seconds")
 def test_only_what_is_allowed(figures: list[str]) -> None:
     workload = Workload(SEED, OneNode())
     workload.run(SECONDS)

@@ -19,6 +19,7 @@ SECONDS = float(os.environ.get("ODRADEK_CLUSTER_ANOMALY_SECONDS", "4"))
 
 @pytest.mark.cluster
 @pytest.mark.timeout(300 + 2 * SECONDS)
+@pytest.mark.slow("clients and faults run for ten seconds")
 def test_only_what_is_allowed_in_a_cluster(tmp_path: Path, figures: list[str]) -> None:
     workload = Workload(SEED, ThreeNodes(tmp_path))
     workload.run(SECONDS)

@@ -209,6 +209,7 @@ log.dirs={data}
 
 
 @pytest.mark.cluster
+@pytest.mark.slow("processes start, stop and take over")
 def test_a_controller_and_a_broker_are_processes(tmp_path):
     ports = {"port": free_port(), "controller_port": free_port()}
     files = []

@@ -191,6 +191,7 @@ def test_if_a_process_cannot_be_started_the_others_are_stopped(tmp_path, handler
 
 @pytest.mark.cluster
 @pytest.mark.timeout(180)
+@pytest.mark.slow("two machines with several processes each")
 def test_two_machines(tmp_path):
     """Each command runs the shards of one machine. Two of the three voters run there."""
     base = free_base()

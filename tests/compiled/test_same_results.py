@@ -1,6 +1,6 @@
 """Compiled modules give the results of their source, or raise the same errors.
 
-Run by `make test-compiled`: in a checkout nothing is compiled, and there is nothing to compare.
+Run by `make test`: in a checkout nothing is compiled, and there is nothing to compare.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from odradek.records.compression import Codec
 
 pytestmark = pytest.mark.skipif(
     not COMPILED and "compiled" not in os.environ.get("ODRADEK_REQUIRE", "").split(","),
-    reason="the package is not compiled here (make test-compiled)",
+    reason="the package is not compiled here (make test)",
 )
 
 MODULES = (batch, builder, compression, record, skim, starts, structure, varint, walk)

@@ -21,6 +21,7 @@ SEED = run_seed()
 
 
 @pytest.mark.timeout(180 + 60 * FAULTS)
+@pytest.mark.slow("the nodes of a cluster are killed and paused, and return")
 def test_nothing_acknowledged_is_lost(tmp_path: Path, figures: list[str]) -> None:
     try:
         loop = ClusterLoop(tmp_path, SEED)

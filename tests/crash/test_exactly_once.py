@@ -29,12 +29,14 @@ def play(directory: Path, command: list[str]) -> None:
 
 @pytest.mark.timeout(120 + 30 * KILLS)
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
+@pytest.mark.slow("jobs and their node are killed and start again")
 def test_in_python(tmp_path: Path, client: str) -> None:
     play(tmp_path, python_command(client))
 
 
 @pytest.mark.java
 @pytest.mark.timeout(180 + 30 * KILLS)
+@pytest.mark.slow("jobs and their node are killed and start again")
 def test_in_java(tmp_path: Path) -> None:
     try:
         command = java_command()

@@ -31,6 +31,7 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, figures: list[str]) -> Non
 
 
 @pytest.mark.timeout(120 + 20 * KILLS)
+@pytest.mark.slow("the node is killed four times under load")
 def test_nothing_is_lost_or_comes_back_while_the_log_is_cleaned(
     tmp_path: Path, figures: list[str]
 ) -> None:

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.java, pytest.mark.cluster]
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("hosts", "guest"), [(APACHE, ODRADEK), (ODRADEK, APACHE)])
+@pytest.mark.slow("nodes of Apache Kafka start, and one fails and returns")
 def test_a_broker_joins_leads_fails_and_leaves(
     tmp_path: Path, figures: list[str], hosts: str, guest: str
 ) -> None:

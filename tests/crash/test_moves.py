@@ -37,6 +37,7 @@ TOPIC, BATCHES = "moved", 8
 
 
 @pytest.mark.timeout(120 + 20 * KILLS)
+@pytest.mark.slow("the node is killed during several moves")
 def test_nothing_is_lost_when_the_node_is_killed_during_moves(
     tmp_path: Path, figures: list[str]
 ) -> None:

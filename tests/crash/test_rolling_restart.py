@@ -16,6 +16,7 @@ JOBS = Path(__file__).parent / "jobs"
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow("each node restarts once under load")
 def test_no_client_sees_an_error(tmp_path: Path, figures: list[str]) -> None:
     try:
         jars = kafka_jars()

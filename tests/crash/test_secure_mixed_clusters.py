@@ -207,6 +207,7 @@ def mixed_cluster(tmp_path, common, controller, *, credentials=(), kdc=None):
 @pytest.mark.cluster
 @pytest.mark.java
 @pytest.mark.parametrize("controller", [OdradekMember, ApacheMember])
+@pytest.mark.slow("a node of Apache Kafka joins a cluster and leads")
 def test_replication_with_scram(tmp_path, controller):
     """All connections, also those to the only controller, use SCRAM. Their sessions are brief."""
     common = {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}

@@ -86,6 +86,7 @@ async def remove(port, node_id, directory_id):
 
 @pytest.mark.cluster
 @run
+@pytest.mark.slow("controllers join and leave a quorum of processes")
 async def test_a_controller_is_added_and_another_removed_while_a_broker_works(tmp_path):
     roles = {**dict.fromkeys((1, 2, 3, 4), "controller"), 11: "broker"}
     nodes = DynamicCluster(tmp_path, roles, servers=(1, 2), **QUICK)

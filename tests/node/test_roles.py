@@ -34,6 +34,7 @@ async def brokers_of(nodes, via):
 
 
 @run
+@pytest.mark.slow("five processes, of which two are killed and return")
 async def test_three_controllers_and_two_brokers(tmp_path):
     async with cluster(tmp_path, CONTROLLERS | BROKERS) as nodes:
         assert await brokers_of(nodes, 11) == await brokers_of(nodes, 12) == [11, 12]
@@ -114,6 +115,7 @@ async def test_a_broker_that_stops_hands_its_leaders_over_and_comes_back(tmp_pat
 
 
 @run
+@pytest.mark.slow("a cluster of processes whose leaders are killed")
 async def test_three_nodes_with_both_roles(tmp_path):
     roles = dict.fromkeys((1, 2, 3), "broker,controller")
     async with cluster(tmp_path, roles) as nodes:

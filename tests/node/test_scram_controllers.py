@@ -58,6 +58,7 @@ class ScramCluster(Cluster):
 
 
 @pytest.mark.cluster
+@pytest.mark.slow("a cluster of processes starts with several mechanisms")
 def test_brokers_and_controllers_log_in_with_different_mechanisms(tmp_path):
     async def run():
         nodes = ScramCluster(tmp_path, ROLES)

@@ -52,6 +52,7 @@ def _changes():
 @pytest.mark.cluster
 @pytest.mark.timeout(1800)
 @run
+@pytest.mark.slow("each node gets new certificates under load")
 async def test_certificates_and_their_authority_are_replaced_under_load(tmp_path):
     """The clients trust all authorities. First the nodes trust both authorities; then the nodes get new certificates, one node
     after another; then the old authority is not trusted any more. The certificates are in the same files

@@ -131,6 +131,7 @@ def has_followers(leader):
     return all(replicas.get(each) == end_offset for each in (1, 2, THEIRS))
 
 
+@pytest.mark.slow("controllers of Apache Kafka start, and leaders are killed")
 def test_a_quorum_of_both_kinds_survives_the_loss_of_its_leaders(tmp_path):
     async def run():
         quorum = Quorum(tmp_path, TIMES)

@@ -78,6 +78,7 @@ def is_fenced(node):
 
 
 @run
+@pytest.mark.slow("controllers are killed until each has led")
 async def test_a_broker_goes_on_when_the_controller_changes(tmp_path):
     async with (
         three_controllers(

@@ -19,6 +19,7 @@ STORED = 20
 HISTORIES = numbers_of_histories("ODRADEK_REPLICA_HISTORIES", 60)
 
 
+@pytest.mark.slow("hundreds of simulated histories")
 def test_replicas_agree_and_lose_nothing() -> None:
     counts: Counter[str] = Counter()
     for seed in HISTORIES:

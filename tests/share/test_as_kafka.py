@@ -159,6 +159,7 @@ class Dialogue:
 
 @pytest.mark.cluster
 @pytest.mark.java
+@pytest.mark.slow("all recorded steps are played against both brokers")
 def test_responses_are_those_of_kafka() -> None:
     with Broker(settings=SETTINGS) as broker:
         ours = Dialogue(int(broker.bootstrap_servers.rpartition(":")[2])).answers

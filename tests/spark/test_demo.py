@@ -92,6 +92,7 @@ def places(servers, tables, tmp_path_factory):
 
 
 @pytest.mark.spark
+@pytest.mark.slow("the pipeline of the demo with a year of flights")
 def test_the_report_is_exact_and_shows_a_difference(
     spark, servers, places, tables, tmp_path, monkeypatch
 ):

@@ -9,7 +9,7 @@ from compat.lab.spark_connector import connector_jars
 from compat.lab.toolchain import Missing
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-pytestmark = [pytest.mark.spark, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.java]
 
 HOUR_MS = 3_600_000
 

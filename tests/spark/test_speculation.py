@@ -29,7 +29,7 @@ from odradek.client.cluster import Cluster
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.spark,
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.timeout(900),
     pytest.mark.usefixtures("transactions"),
 ]

@@ -22,7 +22,7 @@ spark.stop()
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.slow("a Spark session of its own, with another Java")
 def test_topics_are_written_and_read_with_an_empty_environment(
     servers, make_topic, tmp_path, path_without_java
 ):

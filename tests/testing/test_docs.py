@@ -17,7 +17,9 @@ TEXT = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(e
 def test_the_examples_run(tmp_path):
     examples = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
     (tmp_path / "test_examples.py").write_text("\n\n".join(examples), encoding="utf-8")
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path]
+    # With --assert=rewrite, pytest rewrites all modules of the package, because it has a plugin.
+    options = ["-q", "-p", "no:cacheprovider", "--assert=plain"]
+    words = [sys.executable, "-m", "pytest", *options, tmp_path]
     done = subprocess.run(
         words, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )

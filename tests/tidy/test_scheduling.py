@@ -5,7 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from tests.support.scheduling import FIRST, GROUPS, GroupScheduling, group, rank
+from tests.support import scheduling
+from tests.support.durations import Cost, Durations
+from tests.support.scheduling import GROUPS, SPARK, GroupScheduling, by_duration, chosen, group
 
 PARTS = range(40)
 seen: list[int] = []
@@ -30,16 +32,37 @@ def test_files_that_share_something_are_one_group() -> None:
         == "the interrupted demo"
     )
     assert group("tests/log/test_files.py::test_x") == "tests/log/test_files.py"
-    assert rank(source) < rank("tests/crash/test_x.py::test_x") < rank("tests/log/test_files.py::x")
+
+
+COSTS = {
+    "tests/busy_long.py": Cost(30.0, 30.0),
+    "tests/busy.py": Cost(20.0, 20.0),
+    "tests/waits_long.py": Cost(15.0, 1.5),
+    "tests/waits.py": Cost(10.0, 1.0),
+}
+
+
+def test_the_longest_group_for_which_there_are_processors_is_next() -> None:
+    assert chosen(COSTS.items(), 2.0) == "tests/busy_long.py"
+    assert chosen(COSTS.items(), 0.5) == "tests/waits_long.py"
+    assert chosen(COSTS.items(), -1.0) == "tests/waits_long.py", "a worker never waits"
+    assert chosen([("tests/busy.py", COSTS["tests/busy.py"])], 0.0) == "tests/busy.py"
+
+
+def test_the_longest_groups_are_first_and_keep_the_order_of_their_tests() -> None:
+    ids = ["tests/new.py::b", "tests/waits.py::b", "tests/busy_long.py::c", "tests/waits.py::a"]
+    items = [SimpleNamespace(nodeid=each) for each in ids]
+    by_duration(items, Durations(COSTS))
+    assert [each.nodeid for each in items] == [ids[2], ids[1], ids[3], ids[0]]
 
 
 class Worker:
     """Keeps what a worker would be sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self.sent: list[int] = []
         self.shutting_down = False
-        self.gateway = SimpleNamespace(id="worker")
+        self.gateway = SimpleNamespace(id=name)
 
     def send_runtest_some(self, indices: list[int]) -> None:
         self.sent += indices
@@ -48,37 +71,37 @@ class Worker:
         self.shutting_down = True
 
 
-def test_one_worker_waits_for_the_end_of_spark(
+def test_the_first_worker_runs_spark_and_busy_tests_run_beside_waiting_ones(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spark = [f"tests/spark/test_x.py::test_{number}" for number in range(4)]
-    others = [f"tests/log/test_{name}.py::test_{number}" for name in "abcde" for number in range(4)]
+    costs = {**COSTS, "a Spark session": Cost(100.0, 100.0)}
+    monkeypatch.setattr(scheduling, "stored", lambda: Durations(costs))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    files = ["tests/spark/test_x.py", *COSTS]
+    tests = [f"{file}::test_{number}" for file in files for number in range(4)]
     monkeypatch.setattr(request.config.option, "tx", ["popen"] * 3)
-    scheduling = GroupScheduling(request.config)
-    workers = [Worker() for _ in range(3)]
+    queue = GroupScheduling(request.config)
+    workers = [Worker(f"gw{number}") for number in (1, 0, 2)]
     for worker in workers:
-        scheduling.add_node(worker)
-        scheduling.add_node_collection(worker, [*spark, *others])
-    scheduling.schedule()
-    first, second, third = workers
+        queue.add_node(worker)
+        queue.add_node_collection(worker, tests)
+    queue.schedule()
+    second, first, third = workers
     assert first.sent == [0, 1, 2, 3]
     assert second.sent == [4, 5, 6, 7]
-    for index in range(len(spark)):
-        assert not third.sent
-        scheduling.mark_test_complete(first, index)
-    assert third.sent
-    done = set(range(4))
-    while not scheduling.tests_finished or not all(each.shutting_down for each in workers):
+    assert third.sent == [12, 13, 14, 15], "two processors are busy"
+    done: set[int] = set()
+    while not queue.tests_finished or not all(each.shutting_down for each in workers):
         for worker in workers:
             for index in set(worker.sent) - done:
                 done.add(index)
-                scheduling.mark_test_complete(worker, index)
-    assert sorted(first.sent + second.sent + third.sent) == list(range(24))
-    assert all(each.shutting_down for each in workers)
+                queue.mark_test_complete(worker, index)
+    assert sorted(first.sent + second.sent + third.sent) == list(range(len(tests)))
 
 
 def test_what_is_named_exists(request: pytest.FixtureRequest) -> None:
-    for name in (*GROUPS, *FIRST):
+    assert set(SPARK) <= set(GROUPS.values())
+    for name in GROUPS:
         path, _, test = name.partition("::")
         found = list(request.config.rootpath.glob(f"{path}*"))
         assert found, name

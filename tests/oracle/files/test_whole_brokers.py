@@ -139,6 +139,7 @@ class Directory:
 @pytest.mark.parametrize(
     "ours_first", ORDERS, ids=lambda ours: "ours-first" if ours else "apache-kafka-first"
 )
+@pytest.mark.slow("two brokers start several times, one of them Apache Kafka")
 def test_brokers_start_alternately(tmp_path: Path, ours_first: bool) -> None:
     directory = Directory(tmp_path)
     before = None

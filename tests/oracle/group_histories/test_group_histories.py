@@ -188,6 +188,7 @@ LOOKING: list[Step] = [
 
 
 @pytest.mark.parametrize("is_ours_first", [True, False])
+@pytest.mark.slow("Apache Kafka stops and starts twice")
 def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bool) -> None:
     """The broker changes during a rebalance with members of both protocols. Nothing is lost."""
     kinds: list[type[Broker]] = [BriefApacheKafka, OdradekNode]

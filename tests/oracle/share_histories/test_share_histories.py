@@ -153,6 +153,7 @@ def test_the_same_responses(brokers: Brokers, figures: list[str]) -> None:
 
 
 @pytest.mark.parametrize("is_ours_first", [True, False])
+@pytest.mark.slow("Apache Kafka stops and starts")
 def test_a_share_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bool) -> None:
     """The groups and the share state that one broker has written are what the other one reads."""
     kinds: list[type[Broker]] = [BriefApacheKafka, OdradekNode]

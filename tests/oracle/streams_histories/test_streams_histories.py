@@ -123,6 +123,7 @@ def compare(brokers: list[Broker], number: int) -> list[str]:
     return []
 
 
+@pytest.mark.slow("the histories wait for sessions of real length in both brokers")
 def test_the_same_responses(brokers: list[Broker], figures: list[str]) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         differences = [
@@ -149,6 +150,7 @@ MOVING = [
 
 
 @pytest.mark.parametrize("is_ours_first", [True, False])
+@pytest.mark.slow("Apache Kafka stops and starts")
 def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bool) -> None:
     """The group that one broker has written is what the other one reads."""
     kinds: list[type[Broker]] = [BriefApacheKafka, OdradekNode]
