@@ -20,6 +20,7 @@ from odradek.model.acl import (
     operation_bits,
 )
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.wire.api import BY_KEY
 
 __all__ = [
     "CLUSTER",
@@ -98,8 +99,17 @@ def require_cluster(
     Raises:
         ApiError: CLUSTER_AUTHORIZATION_FAILED.
     """
-    if node.authorizer is not None:
+    if node.authorizer is None:
+        return
+    try:
         node.authorizer.require_cluster(context, operation)
+    except ApiError:
+        if operation is AclOperation.CLUSTER_ACTION and isinstance(node, Controller):
+            api = BY_KEY[context.api_key].name
+            node.quorum.refusals.unauthorized(
+                api, context.client_id, context.peer.host, context.principal
+            )
+        raise
 
 
 def denied(

@@ -18,7 +18,6 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from odradek.broker.access.authorizer import printable
 from odradek.broker.clients.quotas import Charge
 from odradek.broker.clients.request_context import RequestContext
 from odradek.env.clock import Clock
@@ -28,6 +27,7 @@ from odradek.handlers.large_requests import MALFORMED, LargeRequests
 from odradek.model.errors import ErrorCode
 from odradek.network.connection import Connection
 from odradek.network.peer import NULL_CLIENT_ID
+from odradek.telemetry.log_lines import printable
 from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
 from odradek.wire.large_requests import LARGE_BYTES, decode_large
 from odradek.wire.primitives import Buffer, MalformedMessage, skip_tagged_fields

@@ -199,7 +199,7 @@ class NodeClient:
         except (OSError, HandshakeError) as error:
             self._log_failure(error)
             self._connecting = None
-            self.on_lost(str(error) or "the connection could not be made in time")
+            self.on_lost(_reason(error))
         except Exception as error:  # for example, a host name that cannot be encoded
             log.exception("no connection to %s:%d", self._host, self._port)
             self._connecting = None
@@ -292,6 +292,14 @@ class NodeClient:
     def on_responses(self) -> None:
         """Send further requests, because responses have arrived."""
         self._perform(self._machine.tick(self._now_ms()))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return str(error) or "the connection could not be made in time"
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection is refused"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 class _Link:

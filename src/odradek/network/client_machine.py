@@ -163,6 +163,8 @@ class ClientMachine:
         self._in_flight: dict[int, Request] = {}
         """The requests in flight by correlation id, oldest first."""
         self._last_correlation_id = 0
+        self._failure = ""
+        """Why the last attempt to connect has failed."""
         self._renew_at_ms: int | None = None
         """When the session must be renewed; None if it does not expire."""
 
@@ -174,7 +176,7 @@ class ClientMachine:
             return [Fail(request, ClientClosed("the client is closed"))]
         is_backing_off = self.state is State.DISCONNECTED and now_ms < self._connect_not_before_ms
         if self._settings.fails_fast and is_backing_off and self._attempts:
-            return [Fail(request, NotConnected("the last attempt to connect has failed"))]
+            return [Fail(request, NotConnected(self._failure))]
         self._waiting.append(request)
         return self._go_on(now_ms)
 
@@ -197,6 +199,7 @@ class ClientMachine:
         if self.state not in (State.CONNECTING, State.OPEN, State.RENEWING):
             return []
         was_connecting = self.state is State.CONNECTING
+        self._failure = reason
         effects = self._fail_in_flight(now_ms, reason)
         if was_connecting and self._settings.fails_fast:
             effects += [Fail(each, NotConnected(reason)) for each in self._waiting]

@@ -18,6 +18,7 @@ from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
 from odradek.broker.metadata.supported_versions import SupportedVersions
 from odradek.broker.raft.client import RaftClient
 from odradek.broker.raft.metadata_log import MetadataLog
+from odradek.broker.raft.obstacles import QuorumWatch
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.core.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -82,6 +83,15 @@ class NodeMetadata:
         self.tokens = DelegationTokens(config.delegation_token_secret_key, clock, random_bytes)
         self.raft.register(self.loader)
         self.raft.register(self._snapshots)
+        self._watch = QuorumWatch(self.raft.obstacles, lambda: self._is_settled)
+        self.raft.register(self._watch)
+        self._was_caught_up = False
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether this node has a leader, and has once read what the leader has committed."""
+        self._was_caught_up = self._was_caught_up or self.raft.is_caught_up
+        return self._was_caught_up and self.raft.leader.is_known
 
     def sources(self) -> MetadataSources:
         """Return the parts that metrics are read from."""
@@ -98,6 +108,7 @@ class NodeMetadata:
 
     def start(self) -> None:
         """Join the quorum."""
+        self._watch.start()
         self.raft.start()
 
     async def wait_caught_up(self) -> None:
@@ -114,6 +125,7 @@ class NodeMetadata:
 
     async def close(self) -> None:
         """Stop the publishers and snapshots, flush the metadata log, resign, and close the log."""
+        self._watch.close()
         self.publishers.close()
         await self._snapshots.close()
         try:

@@ -62,3 +62,8 @@ def configure_logging(level: str, form: str, stream: TextIO, colour: bool = Fals
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())
     logger.propagate = False
+
+
+def printable(text: str) -> str:
+    """Return a text from a request without line ends, so that it cannot forge a line of the log."""
+    return text if text.isprintable() else repr(text)

@@ -34,6 +34,7 @@ from odradek.model.acl import (
 )
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
+from odradek.telemetry.log_lines import printable
 from odradek.wire.api import BY_KEY
 
 log = logging.getLogger("odradek.authorizer")
@@ -207,8 +208,3 @@ class Authorizer:
             count,
             rule,
         )
-
-
-def printable(text: str) -> str:
-    """Return a text from a request without line ends, so that it cannot forge a line of the log."""
-    return text if text.isprintable() else repr(text)

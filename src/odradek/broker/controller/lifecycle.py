@@ -26,6 +26,7 @@ from odradek.core.metadata.versions import SUPPORTED_FEATURES
 from odradek.env.randomness import RandomBytes
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.uuids import make, to_text
+from odradek.telemetry.reminders import Reminders
 from odradek.wire.generated.broker_heartbeat_request import BrokerHeartbeatRequest
 from odradek.wire.generated.broker_heartbeat_response import BrokerHeartbeatResponse
 from odradek.wire.generated.broker_registration_request import (
@@ -39,6 +40,8 @@ log = logging.getLogger("odradek.broker")
 NOT_REGISTERED = -1
 RETRY_SECONDS = 0.05
 """Pause before a registration or a heartbeat is repeated while the broker starts or stops."""
+PATIENCE_SECONDS = 5.0
+"""After this time, a start that waits for the controller is worth a warning."""
 TRANSIENT = frozenset((ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT))
 """Temporary errors of a registration. DUPLICATE_BROKER_REGISTRATION ends when the session of the
 previous incarnation expires; REQUEST_TIMED_OUT ends when a controller becomes active."""
@@ -131,20 +134,30 @@ class BrokerLifecycle:
             JoinError: the controller rejects the broker, or no controller was active in time.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_ms / 1000
+        start = loop.time()
+        reminders = Reminders(loop.time)
         try:
             while True:
                 try:
                     await self.register(endpoints, directories, rack, previous_epoch)
                     break
                 except ApiError as error:
-                    if error.code not in TRANSIENT or loop.time() >= deadline:
+                    waited = loop.time() - start
+                    if error.code not in TRANSIENT or waited >= timeout_ms / 1000:
                         raise
-                    log.info("the broker is not registered yet: %s", error.message)
+                    level = logging.INFO if waited < PATIENCE_SECONDS else logging.WARNING
+                    if reminders.is_due((error.code, level)):
+                        log.log(level, "the broker is not registered yet: %s", error.message)
                 await asyncio.sleep(RETRY_SECONDS)
-            while True:
-                if await self._is_unfenced(metadata_offset()):
-                    break
+            start = loop.time()
+            while not await self._is_unfenced(metadata_offset()):
+                waited = loop.time() - start
+                if waited >= PATIENCE_SECONDS and reminders.is_due("fenced"):
+                    log.warning(
+                        "the controller keeps this broker fenced, so that it serves no clients: it "
+                        "must first read the metadata up to its registration, and has offset %d",
+                        metadata_offset(),
+                    )
                 await asyncio.sleep(RETRY_SECONDS)
         except ApiError as error:
             raise JoinError(f"this broker cannot join the cluster: {_reason(error)}") from error

@@ -32,6 +32,7 @@ from odradek.broker.raft.control import (
 from odradek.broker.raft.delivery import Delivery
 from odradek.broker.raft.listener import CommittedBatch, LeaderAndEpoch, RaftListener
 from odradek.broker.raft.metadata_log import MetadataLog
+from odradek.broker.raft.obstacles import Obstacles
 from odradek.broker.raft.peers import Peers
 from odradek.broker.raft.replicated_log import ReplicatedLog
 from odradek.broker.raft.snapshots import Snapshot, SnapshotId, SnapshotPart, snapshot_batches
@@ -125,16 +126,12 @@ class RaftClient:
         self._executor = executor
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
-        self._peers: Peers | None = None
-        if network is not None:
-            self._peers = Peers(
-                network,
-                random_bytes,
-                cluster_id,
-                local.key.id,
-                config.controller_quorum_request_timeout_ms,
-                lambda request_id, response: self._step(ResponseReceived(request_id, response)),
-            )
+        self.obstacles = Obstacles(config, cluster_id)
+        self._peers = (
+            None
+            if network is None
+            else Peers(network, random_bytes, cluster_id, config, self.obstacles, self._on_response)
+        )
         start = LeaderAndEpoch(NO_LEADER, self.machine.epoch)
         self._delivery = Delivery(metadata_log, self.machine, start, self._schedule_delivery)
         self._events: deque[Event | None] = deque()
@@ -152,6 +149,9 @@ class RaftClient:
         self.failure: Exception | None = None
         self.flushes = 0
         """The number of flushes of the log so far; tests read it."""
+
+    def _on_response(self, request_id: int, response: Response | None) -> None:
+        self._step(ResponseReceived(request_id, response))
 
     def register(self, listener: RaftListener) -> None:
         """Add a listener. All listeners are registered before `start`."""

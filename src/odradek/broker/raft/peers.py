@@ -12,9 +12,11 @@ import logging
 from collections.abc import Callable, Mapping
 
 from odradek.broker.peers.versions import PeerVersions, VersionNotServed, encoded_request
+from odradek.broker.raft.obstacles import Obstacles
 from odradek.broker.raft.wire_messages import from_response, to_request
+from odradek.config.broker_config import BrokerConfig
 from odradek.core.raft.events import SendRequest
-from odradek.core.raft.messages import Request, Response
+from odradek.core.raft.messages import Response
 from odradek.core.raft.voters import Destination
 from odradek.env.network import Network
 from odradek.env.randomness import RandomBytes
@@ -62,18 +64,19 @@ class Peers:
         network: Network,
         random_bytes: RandomBytes,
         cluster_id: str,
-        node_id: int,
-        request_timeout_ms: int,
+        config: BrokerConfig,
+        obstacles: Obstacles,
         on_response: OnResponse,
     ) -> None:
         """`on_response(request_id, response)` is called once per request, later than `send`."""
         self._network = network
         self._random_bytes = random_bytes
         self._cluster_id = cluster_id
-        self._client_id = f"raft-client-{node_id}"
+        self._client_id = f"raft-client-{config.node_id}"
         self._loop = asyncio.get_running_loop()
-        self._timeout_ms = request_timeout_ms
+        self._timeout_ms = config.controller_quorum_request_timeout_ms
         self._on_response = on_response
+        self._obstacles = obstacles
         self._clients: dict[Destination, tuple[NodeClient, PeerVersions]] = {}
         self._refused: set[Destination] = set()
         """Nodes for which an error was logged."""
@@ -93,7 +96,12 @@ class Peers:
         def on_done(view: memoryview | None, error: RequestError | None) -> None:
             response = None
             if view is not None:
-                response = _decoded(effect.request, key, version, view)
+                message = _decoded(key, version, view)
+                if message is not None:
+                    self._obstacles.answered(effect.destination, message)
+                    response = from_response(effect.request, message)
+            else:
+                self._obstacles.unreachable(effect.destination, str(error))
             self._on_response(effect.request_id, response)
 
         client.send(key, version, parts, self._timeout_ms, on_done)
@@ -122,6 +130,7 @@ class Peers:
         if destination not in self._refused:
             log.error("a request is not sent to node %d: %s", destination.node_id, problem)
             self._refused.add(destination)
+        self._obstacles.unreachable(destination, problem)
         client, _ = self._clients.pop(destination)
         client.close()
 
@@ -132,18 +141,19 @@ class Peers:
         self._clients.clear()
 
 
-def _decoded(request: Request, key: int, version: int, view: memoryview) -> Response | None:
-    """Return the response in the bytes after the correlation id; None if they cannot be read."""
+def _decoded(key: int, version: int, view: memoryview) -> Message | None:
+    """Return the message in the bytes after the correlation id; None if they cannot be read."""
     api = BY_KEY[key]
     try:
         position = 0
         if api.response_header_version(version) >= 1:
             tags = view[0]
             position = skip_tagged_fields(view, 1, tags) if tags else 1
+        message: Message
         message, end = api.response_class().DECODERS[version](view, position)
         if end > len(view):
             raise MalformedMessage("truncated")
-        return from_response(request, message)
+        return message
     except (MalformedMessage, IndexError, ValueError) as error:
         log.warning("the response to %s cannot be read: %s", api.name, error)
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.broker.raft.client import RaftClient
+from odradek.broker.raft.obstacles import Refusals
 from odradek.broker.raft.wire_messages import from_request, to_response
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.primitives import Message
@@ -16,6 +17,7 @@ class QuorumRequests:
     def __init__(self, raft: RaftClient, cluster_id: str) -> None:
         self._raft = raft
         self.cluster_id = cluster_id
+        self.refusals = Refusals()
 
     @property
     def leader_id(self) -> int:
@@ -30,6 +32,8 @@ class QuorumRequests:
                 the metadata log), or BROKER_NOT_AVAILABLE (this node is stopping).
         """
         if message.cluster_id not in (None, self.cluster_id):
+            name = type(message).__name__.removesuffix("Request")
+            self.refusals.of_another_cluster(name, message.cluster_id, self.cluster_id)
             raise ApiError(
                 ErrorCode.INCONSISTENT_CLUSTER_ID,
                 f"the request is for the cluster {message.cluster_id}, this is {self.cluster_id}",
