@@ -10,7 +10,10 @@ from odradek.testing import Broker
 
 
 class Authority:
-    """A certificate authority in a directory. `issue` makes PEM files with key and certificate."""
+    """A certificate authority in a directory. `issue` makes PEM files with key and certificate.
+
+    The certificates have what clients in Python 3.13 and later demand (VERIFY_X509_STRICT).
+    """
 
     def __init__(self, directory: Path, name: str = "test authority") -> None:
         self.directory = directory
@@ -18,7 +21,7 @@ class Authority:
         self._key = directory / "ca.key"
         self._openssl(
             *("req", "-x509", "-subj", f"/CN={name}", "-days", "2", *self._new_key(self._key)),
-            *("-out", self.certificate),
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign", "-out", self.certificate),
         )
 
     def issue(
@@ -27,7 +30,7 @@ class Authority:
         name = subject.rpartition("=")[2]
         key, request, made = (self.directory / f"{name}.{end}" for end in ("key", "csr", "pem"))
         extensions = self.directory / "extensions"
-        extensions.write_text(f"subjectAltName={names}\n")
+        extensions.write_text(f"subjectAltName={names}\nauthorityKeyIdentifier=keyid\n")
         self._openssl("req", "-subj", subject, "-out", request, *self._new_key(key))
         self._openssl(
             *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key),
