@@ -10,6 +10,7 @@ from typing import Any
 from tests.authorizer.table import CREATE, DELETE, DESCRIBE, build, group, topic
 from tests.authorizer.test_each_api import ADMIN, Served, serving
 
+from odradek.model import api_keys
 from odradek.model.acl import CLUSTER_NAME, AclOperation, AclResourceType
 from odradek.model.errors import ErrorCode
 from odradek.wire.api import BY_KEY
@@ -123,7 +124,7 @@ async def forward(
         "request_principal": struct.pack(">h", 0) + bytes(principal.encode(0)),
         "client_host_address": bytes((10, 0, 0, 1)),
     }
-    request = build(BY_KEY[58].request_class(), fields)
+    request = build(BY_KEY[api_keys.ENVELOPE].request_class(), fields)
     answer = await served.ask(sender, 58, 0, request, on_controller=True)
     if answer.error_code:
         return answer.error_code, None

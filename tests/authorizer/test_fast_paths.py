@@ -14,6 +14,7 @@ from tests.log.support import batch
 
 from odradek.broker.clients.request_context import RequestContext
 from odradek.core.authorizer.verdicts import NAMES_MAX, Verdicts
+from odradek.model import api_keys
 from odradek.model.acl import AclOperation
 from odradek.model.errors import ErrorCode
 from odradek.network.peer import Peer
@@ -131,9 +132,9 @@ def test_offset_commit(tmp_path: Path) -> None:
 async def fetch(served: Served, peer: Peer, **fields: Any) -> dict[Any, int]:
     topics = [{"topic": name, "partitions": [{"partition": 0}]} for name in ("t", "tt")]
     values = {"topics": topics, "min_bytes": 0, "max_bytes": 1 << 20, **fields}
-    request = build(BY_KEY[1].request_class(), values)
+    request = build(BY_KEY[api_keys.FETCH].request_class(), values)
     context = RequestContext(peer, 1, 12, 1, "test", 0)
-    answer = served.node.dispatcher.entries[1].handle(context, request)
+    answer = served.node.dispatcher.entries[api_keys.FETCH].handle(context, request)
     if asyncio.isfuture(answer) or asyncio.iscoroutine(answer):
         answer = await answer
     return {each.topic: each.partitions[0].error_code for each in answer.responses}

@@ -13,6 +13,7 @@ from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import ClusterImage, MetadataImage
 from odradek.core.metadata.registrations import BrokerRegistration, Endpoint
 from odradek.env.network import SocketNetwork
+from odradek.model import api_keys
 from odradek.network.client import NodeClient
 from odradek.network.client_machine import ClientSettings
 from odradek.network.listeners import bind
@@ -62,7 +63,7 @@ class Peer:
         request = api.request_class().decode(frame, version, position)
         self.names.add(header.client_id)
         head = struct.pack(">i", header.correlation_id)
-        if key == 18:
+        if key == api_keys.API_VERSIONS:
             self.heard.append((key, version))
             known = [ApiVersion(api_key=18, max_version=4)]
             if self.versions is not None:

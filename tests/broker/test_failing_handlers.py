@@ -13,6 +13,7 @@ import pytest
 from compat.lab.wire_client import WireClient, request_frame
 
 from odradek.broker.clients.request_context import RequestContext
+from odradek.model import api_keys
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.testing import Broker
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -30,8 +31,8 @@ def test_a_quick_answer_that_fails_ends_the_connection_only(
     with Broker(topics={"one": 1}) as broker, WireClient(broker.port) as bystander:
         dispatcher = broker.node.dispatcher
         dispatcher.inject = None  # with injected faults nothing is answered quickly
-        dispatcher.entries[0].load()
-        dispatcher.entries[0].quick = defect
+        dispatcher.entries[api_keys.PRODUCE].load()
+        dispatcher.entries[api_keys.PRODUCE].quick = defect
         before = bystander.metadata("one")
         with (
             WireClient(broker.port) as client,

@@ -24,6 +24,7 @@ from odradek.handlers import k00_produce
 from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.entry import Binding, Bound
 from odradek.handlers.registry import SERVED
+from odradek.model import api_keys
 from odradek.model.errors import ErrorCode
 from odradek.records.compression import Codec
 from odradek.wire.generated.produce_request import (
@@ -94,7 +95,7 @@ class Node:
         served = SERVED[0]
         binding = Binding(served.version_min, served.version_max, lambda: bound)
         self.dispatch = Dispatcher({0: binding}, SystemClock())
-        self.dispatch.entries[0].load()
+        self.dispatch.entries[api_keys.PRODUCE].load()
 
     def _partition(self, path: Path, topic: str, index: int, **arguments: Any) -> Partition:
         made = partition_of(path, topic=topic, topic_id=TOPICS[topic], index=index, **arguments)

@@ -16,6 +16,7 @@ from odradek.handlers import k32_describe_configs
 from odradek.handlers import produce as handler
 from odradek.log import RecordsRefused
 from odradek.log.validation import validate
+from odradek.model import api_keys
 from odradek.model.acl import (
     ANYONE,
     CLUSTER_NAME,
@@ -270,7 +271,7 @@ def test_the_time_of_a_handler_in_pieces_is_counted(broker, monkeypatch):
 
     monkeypatch.setattr(k32_describe_configs, "_describe", slowly)
     resources = [DescribeConfigsResource(resource_type=2, resource_name="t") for _ in range(100)]
-    entry = broker.node.dispatcher.entries[32]
+    entry = broker.node.dispatcher.entries[api_keys.DESCRIBE_CONFIGS]
     entry.use_charge(charge)
     try:
         with WireClient(broker.port) as wire:

@@ -4,6 +4,7 @@ import pytest
 from tests.control.test_topic_decisions import topic
 
 from odradek.handlers.registry import FORWARDED, SERVED
+from odradek.model import api_keys
 from odradek.model.errors import ErrorCode
 from odradek.wire.api import BY_KEY
 from odradek.wire.generated.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -142,7 +143,10 @@ async def test_two_brokers_live_on_the_active_controller(tmp_path):
 async def test_each_version_of_a_registration(tmp_path):
     async with three_controllers(tmp_path) as quorum:
         active = await quorum.active()
-        low, high = BY_KEY[62].version_min, BY_KEY[62].version_max
+        low, high = (
+            BY_KEY[api_keys.BROKER_REGISTRATION].version_min,
+            BY_KEY[api_keys.BROKER_REGISTRATION].version_max,
+        )
         for version in range(low, high + 1):
             answer = await ask(quorum.ports[active.id], registration(20 + version), version)
             # Before version 2 a registration names no directories, which the finalized

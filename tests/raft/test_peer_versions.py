@@ -8,6 +8,7 @@ import pytest
 from odradek.broker.peers.versions import PeerVersions, VersionNotServed
 from odradek.broker.raft.peers import LOWEST_VERSIONS
 from odradek.core.raft.voters import Destination
+from odradek.model import api_keys
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.client import HandshakeError
 from odradek.wire.generated.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -86,7 +87,7 @@ async def older_node(reader, writer, log, ended):
         frame = await reader.readexactly(int.from_bytes(size, "big"))
         key, version, correlation_id = struct.unpack_from(">hhi", frame)
         log.append((key, version))
-        if key == 18:
+        if key == api_keys.API_VERSIONS:
             body = serving((18, 0, 4), (63, 0, 0)).encode(version)
         elif version == 0:
             body = b"\0" + BrokerHeartbeatResponse(is_fenced=False).encode(0)

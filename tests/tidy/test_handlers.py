@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from tests.checkout import needs_checkout
-from tests.tidy.sources import PACKAGE, ROOT
+from tests.tidy.sources import PACKAGE, ROOT, shown, source_files
 
 from odradek.handlers import error_answers
 from odradek.handlers.registry import BROKER, CONTROLLER, FORWARDED, SERVED
 from odradek.handlers.support_matrix import document
+from odradek.model import api_keys
 from odradek.wire.api import BY_KEY
 from odradek.wire.names import snake_case
 
@@ -66,3 +67,26 @@ def test_whole_requests_are_refused_in_one_way_only() -> None:
 def test_the_support_matrix_is_current() -> None:
     text = (ROOT / "docs" / "support.md").read_text(encoding="utf-8")
     assert text == document(), "run: python -m odradek.handlers.support_matrix"
+
+
+def test_api_keys_have_the_names_of_the_schemas() -> None:
+    named = {name: key for name, key in vars(api_keys).items() if name.isupper()}
+    assert named == {snake_case(api.name).upper(): key for key, api in BY_KEY.items()}
+
+
+NUMBERED = re.compile(
+    r"BY_KEY\[\d|SERVED\[\d|\.entries\[\d+\]\.|(?:API_KEY|api_key|api\.key)(?: ?== ?| in \W{1,2}|=)\d"
+)
+
+
+def test_api_keys_are_written_by_name() -> None:
+    assert NUMBERED.search("if request.API_KEY == 3:")
+    assert NUMBERED.search("RequestHeader(request_api_key=0)")
+    found = {
+        f"{shown(path)}:{number}"
+        for path in source_files()
+        if path.suffix == ".py" and path.is_relative_to(PACKAGE)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if NUMBERED.search(line)
+    }
+    assert found == set()

@@ -15,6 +15,7 @@ from odradek.env.executor import InlineExecutor
 from odradek.env.network import SocketNetwork
 from odradek.env.randomness import system_random_bytes
 from odradek.env.tls_files import TlsError
+from odradek.model import api_keys
 from odradek.network.client import NodeClient
 from odradek.wire.api import BY_KEY
 
@@ -56,7 +57,7 @@ def attempt(ports, pki):
             client = NodeClient(network, host, ports[listener], system_random_bytes)
             answer = await client.call(18, 0, [b"\xff\xff"], 20_000)
             client.close()
-            return BY_KEY[18].response_class().decode(answer, 0)
+            return BY_KEY[api_keys.API_VERSIONS].response_class().decode(answer, 0)
 
         return asyncio.run(run())
 

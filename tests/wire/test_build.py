@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from odradek.model import api_keys
 from odradek.wire import build
 from odradek.wire.api import BY_KEY, BY_NAME
 
@@ -70,6 +71,6 @@ def test_header_versions() -> None:
     produce = BY_NAME["Produce"]
     assert [produce.request_header_version(v) for v in (8, 9)] == [1, 2]
     assert [produce.response_header_version(v) for v in (8, 9)] == [0, 1]
-    assert BY_KEY[18].response_header_version(4) == 0
-    assert BY_KEY[18].request_header_version(4) == 2
+    assert BY_KEY[api_keys.API_VERSIONS].response_header_version(4) == 0
+    assert BY_KEY[api_keys.API_VERSIONS].request_header_version(4) == 2
     assert BY_NAME["OffsetDelete"].request_header_version(0) == 1

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
-from odradek.wire.api import API_VERSIONS_KEY, BY_KEY, message_class
+from odradek.model import api_keys
+from odradek.wire.api import BY_KEY, message_class
 from odradek.wire.build import MESSAGES
 from odradek.wire.declaration import read_file
 from odradek.wire.generated.request_header import RequestHeader
@@ -58,7 +59,7 @@ def test_all_captured_frames_encode_to_the_same_bytes() -> None:
     counts: Counter[str] = Counter()
     for frame in frames():
         version = frame.version
-        if frame.direction == "resp" and frame.key == API_VERSIONS_KEY and version == 5:
+        if frame.direction == "resp" and frame.key == api_keys.API_VERSIONS and version == 5:
             version = 0  # Apache Kafka 4.3 does not know version 5 and says so in version 0
             counts["fallback"] += 1
         assert recode(frame, version).hex() == frame.hex, frame
@@ -178,6 +179,8 @@ def test_coordinator_records_encode_to_the_same_bytes(topic: str, declarations: 
 
 
 def test_a_cut_frame_is_malformed() -> None:
-    frame = next(each for each in frames() if each.key == 0 and each.direction == "req")
+    frame = next(
+        each for each in frames() if each.key == api_keys.PRODUCE and each.direction == "req"
+    )
     with pytest.raises(MalformedMessage):
         recode(frame._replace(hex=frame.hex[:-2]), frame.version)

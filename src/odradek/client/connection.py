@@ -51,6 +51,7 @@ from odradek.core.sasl.client import (
     kerberos_exchange,
 )
 from odradek.env import kerberos
+from odradek.model import api_keys
 from odradek.model.errors import ErrorCode
 from odradek.wire.api import BY_KEY, Api
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
@@ -108,7 +109,7 @@ class Pending(Generic[ResponseT]):
             MalformedResponseError: the response is malformed.
         """
         version, position = self.version, 4
-        if self.api.key == 18 and bytes(frame[4:6]) == b"\x00\x23":
+        if self.api.key == api_keys.API_VERSIONS and bytes(frame[4:6]) == b"\x00\x23":
             version = 0  # the response to an unknown version has the oldest version
         try:
             if self.api.response_header_version(version):
@@ -180,7 +181,9 @@ class Connection:
         version = VERSION_CAPS[18]
         response = self._ask_versions(request, version, deadline)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            offered = {k.api_key: k.max_version for k in response.api_keys}.get(18, 0)
+            offered = {k.api_key: k.max_version for k in response.api_keys}.get(
+                api_keys.API_VERSIONS, 0
+            )
             response = self._ask_versions(request, min(version, offered), deadline)
         check(response.error_code, subject=f"broker at {self.address}")
         self.features = response

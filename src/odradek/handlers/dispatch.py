@@ -24,11 +24,12 @@ from odradek.env.clock import Clock
 from odradek.env.executor import Executor
 from odradek.handlers.entry import Binding, Entry, Inject
 from odradek.handlers.large_requests import MALFORMED, LargeRequests
+from odradek.model import api_keys
 from odradek.model.errors import ErrorCode
 from odradek.network.connection import Connection
 from odradek.network.peer import NULL_CLIENT_ID
 from odradek.telemetry.log_lines import printable
-from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
+from odradek.wire.api import BY_KEY
 from odradek.wire.large_requests import LARGE_BYTES, decode_large
 from odradek.wire.primitives import Buffer, MalformedMessage, skip_tagged_fields
 
@@ -36,7 +37,6 @@ log = logging.getLogger("odradek.request")
 
 _header: Final = struct.Struct(">hhih")
 _api: Final = struct.Struct(">hh")
-_PRODUCE_KEY: Final = 0
 
 
 def _name(frame: Buffer) -> str:
@@ -122,7 +122,7 @@ class Dispatcher:
                         return
                 if len(frame) <= LARGE_BYTES:
                     request, end = entry.decoders[version](frame, position)
-                elif key != _PRODUCE_KEY and self.large is not None:
+                elif key != api_keys.PRODUCE and self.large is not None:
                     context = RequestContext(
                         peer, key, version, correlation_id, peer.client_id, started // 1_000_000
                     )
@@ -149,7 +149,7 @@ class Dispatcher:
         """
         key = _header.unpack_from(frame, 0)[0]
         entry = self.entries.get(key)
-        if key == API_VERSIONS_KEY and entry is not None:
+        if key == api_keys.API_VERSIONS and entry is not None:
             entry.load()  # nothing of this request is decoded
             return entry
         self._refuse(connection, f"{_name(frame)} is not served")

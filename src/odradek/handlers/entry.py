@@ -24,12 +24,13 @@ from odradek.handlers.first_use import DecodersAtFirstUse
 from odradek.handlers.handler import Handler
 from odradek.handlers.measured_steps import measured
 from odradek.handlers.pieces import in_pieces
+from odradek.model import api_keys
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.connection import Connection
 from odradek.network.peer import Peer
 from odradek.network.responses import Part, Slot
 from odradek.telemetry.request_metrics import RequestMetrics
-from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
+from odradek.wire.api import BY_KEY
 from odradek.wire.primitives import Decoder, Message
 
 log = logging.getLogger("odradek.request")
@@ -99,7 +100,7 @@ class Entry:
         self.version_max = binding.version_max
         self._load = binding.load
         self.flexible_min = api.flexible_min
-        self.tagged_header_min = 32767 if key == API_VERSIONS_KEY else api.flexible_min
+        self.tagged_header_min = 32767 if key == api_keys.API_VERSIONS else api.flexible_min
         self.decoders: dict[int, Decoder] = DecodersAtFirstUse(self.load)
         """By version."""
         self.handle: Callable[[RequestContext, Any], Any] = self._load_and_handle

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple, get_args, get_type_hints
 
+from odradek.model import api_keys
 from odradek.model.errors import ErrorCode
 from odradek.wire.api import BY_KEY
 from odradek.wire.primitives import Message
@@ -55,34 +56,44 @@ def _shape(text: str, top: Versions = NO_VERSIONS) -> _Shape:
 _PARTITIONS = "partitions>partitions:partition_index"
 _RESOURCES = "resource_type,resource_name"
 _SHAPES = {
-    2: _shape(f"topics>topics:name {_PARTITIONS}"),
-    8: _shape(f"topics>topics:name,topic_id {_PARTITIONS}"),
-    9: _shape("groups>groups:group_id", Versions(0, 7)),
-    15: _shape("groups>groups:group_id="),
-    19: _shape("topics>topics:name"),
-    21: _shape(f"topics>topics:name {_PARTITIONS}"),
-    23: _shape("topics>topics:topic partitions>partitions:partition"),
-    28: _shape(f"topics>topics:name,topic_id {_PARTITIONS}"),
-    32: _shape(f"resources>results:{_RESOURCES}"),
-    33: _shape(f"resources>responses:{_RESOURCES}"),
-    35: _shape("", ALL_VERSIONS),
-    37: _shape("topics>results:name"),
-    42: _shape("groups_names>results:group_id="),
-    44: _shape(f"resources>responses:{_RESOURCES}"),
-    61: _shape("topics>topics:name partition_indexes>partitions:partition_index="),
-    65: _shape("transactional_ids>transaction_states:transactional_id="),
-    69: _shape("group_ids>groups:group_id="),
-    77: _shape("group_ids>groups:group_id="),
-    89: _shape("group_ids>groups:group_id="),
-    75: _shape("topics>topics:name"),
+    api_keys.LIST_OFFSETS: _shape(f"topics>topics:name {_PARTITIONS}"),
+    api_keys.OFFSET_COMMIT: _shape(f"topics>topics:name,topic_id {_PARTITIONS}"),
+    api_keys.OFFSET_FETCH: _shape("groups>groups:group_id", Versions(0, 7)),
+    api_keys.DESCRIBE_GROUPS: _shape("groups>groups:group_id="),
+    api_keys.CREATE_TOPICS: _shape("topics>topics:name"),
+    api_keys.DELETE_RECORDS: _shape(f"topics>topics:name {_PARTITIONS}"),
+    api_keys.OFFSET_FOR_LEADER_EPOCH: _shape("topics>topics:topic partitions>partitions:partition"),
+    api_keys.TXN_OFFSET_COMMIT: _shape(f"topics>topics:name,topic_id {_PARTITIONS}"),
+    api_keys.DESCRIBE_CONFIGS: _shape(f"resources>results:{_RESOURCES}"),
+    api_keys.ALTER_CONFIGS: _shape(f"resources>responses:{_RESOURCES}"),
+    api_keys.DESCRIBE_LOG_DIRS: _shape("", ALL_VERSIONS),
+    api_keys.CREATE_PARTITIONS: _shape("topics>results:name"),
+    api_keys.DELETE_GROUPS: _shape("groups_names>results:group_id="),
+    api_keys.INCREMENTAL_ALTER_CONFIGS: _shape(f"resources>responses:{_RESOURCES}"),
+    api_keys.DESCRIBE_PRODUCERS: _shape(
+        "topics>topics:name partition_indexes>partitions:partition_index="
+    ),
+    api_keys.DESCRIBE_TRANSACTIONS: _shape(
+        "transactional_ids>transaction_states:transactional_id="
+    ),
+    api_keys.CONSUMER_GROUP_DESCRIBE: _shape("group_ids>groups:group_id="),
+    api_keys.SHARE_GROUP_DESCRIBE: _shape("group_ids>groups:group_id="),
+    api_keys.STREAMS_GROUP_DESCRIBE: _shape("group_ids>groups:group_id="),
+    api_keys.DESCRIBE_TOPIC_PARTITIONS: _shape("topics>topics:name"),
     **{
         key: _shape("topics>results:topic_id partitions>partitions:partition")
-        for key in range(83, 88)
+        for key in (
+            api_keys.INITIALIZE_SHARE_GROUP_STATE,
+            api_keys.READ_SHARE_GROUP_STATE,
+            api_keys.WRITE_SHARE_GROUP_STATE,
+            api_keys.DELETE_SHARE_GROUP_STATE,
+            api_keys.READ_SHARE_GROUP_STATE_SUMMARY,
+        )
     },
-    90: _shape("groups>groups:group_id"),
+    api_keys.DESCRIBE_SHARE_GROUP_OFFSETS: _shape("groups>groups:group_id"),
 }
 _WHOLE = _Shape((), ALL_VERSIONS)
-_CODE_ONLY = {78, 79}
+_CODE_ONLY = {api_keys.SHARE_FETCH, api_keys.SHARE_ACKNOWLEDGE}
 """Responses of APIs that have a field for a message, which Apache Kafka leaves empty."""
 
 

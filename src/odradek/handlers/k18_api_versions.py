@@ -23,8 +23,8 @@ from odradek.broker.controller.controller import Controller
 from odradek.core.metadata.versions import KRAFT_VERSION
 from odradek.handlers.handler import Handler
 from odradek.handlers.registry import SERVED
+from odradek.model import api_keys
 from odradek.model.errors import ErrorCode
-from odradek.wire.api import API_VERSIONS_KEY
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
 from odradek.wire.generated.api_versions_response import (
     ApiVersion,
@@ -34,8 +34,7 @@ from odradek.wire.generated.api_versions_response import (
 )
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-PRODUCE_KEY = 0
-TELEMETRY_KEYS = frozenset({71, 72})
+TELEMETRY_KEYS = frozenset((api_keys.GET_TELEMETRY_SUBSCRIPTIONS, api_keys.PUSH_TELEMETRY))
 NAMED_SOFTWARE_VERSION = 3
 ZERO_LEVEL_FEATURES_VERSION = 4
 
@@ -64,7 +63,7 @@ def _respond(
     served: Sequence[tuple[int, int, int]],
 ) -> ApiVersionsResponse:
     if request is None:
-        own = SERVED[API_VERSIONS_KEY]
+        own = SERVED[api_keys.API_VERSIONS]
         only = ApiVersion(api_key=own.key, min_version=own.version_min, max_version=own.version_max)
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[only])
     if context.api_version >= NAMED_SOFTWARE_VERSION:
@@ -75,7 +74,9 @@ def _respond(
     features = node.metadata.image.features
     answer = ApiVersionsResponse(
         api_keys=[
-            ApiVersion(api_key=key, min_version=0 if key == PRODUCE_KEY else low, max_version=high)
+            ApiVersion(
+                api_key=key, min_version=0 if key == api_keys.PRODUCE else low, max_version=high
+            )
             for key, low, high in served
         ],
         finalized_features_epoch=node.metadata.image.offset,

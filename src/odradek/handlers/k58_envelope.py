@@ -21,6 +21,7 @@ from odradek.handlers.delegation_tokens import require_secure
 from odradek.handlers.error_answers import error_answer
 from odradek.handlers.handler import Handler
 from odradek.handlers.registry import FORWARDED, SERVED
+from odradek.model import api_keys
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
 from odradek.wire.api import BY_KEY
@@ -31,7 +32,13 @@ from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.generated.response_header import ResponseHeader
 from odradek.wire.primitives import MalformedMessage, Message
 
-TOKENS = frozenset((38, 39, 40))
+TOKENS = frozenset(
+    (
+        api_keys.CREATE_DELEGATION_TOKEN,
+        api_keys.RENEW_DELEGATION_TOKEN,
+        api_keys.EXPIRE_DELEGATION_TOKEN,
+    )
+)
 """The API keys that a client may not use that is authenticated by a delegation token."""
 
 _key_and_version = struct.Struct(">hh").unpack_from

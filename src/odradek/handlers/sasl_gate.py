@@ -42,6 +42,7 @@ from odradek.handlers.entry import Entry
 from odradek.handlers.gate_context import GateContext
 from odradek.handlers.registry import SERVED
 from odradek.handlers.tls_gate import count_refused_handshake
+from odradek.model import api_keys
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.authentications import Outcome
 from odradek.network.connection import Connection
@@ -49,7 +50,7 @@ from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.responses import Part, Slot
 from odradek.network.server import Server
 from odradek.network.turns import Turns
-from odradek.wire.api import API_VERSIONS_KEY, BY_KEY
+from odradek.wire.api import BY_KEY
 from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.generated.response_header import ResponseHeader
 from odradek.wire.generated.sasl_authenticate_request import SaslAuthenticateRequest
@@ -61,7 +62,6 @@ from odradek.wire.primitives import MalformedMessage, Message
 log = logging.getLogger("odradek.request")
 
 NONCE_BYTES = 20
-_HANDSHAKE_KEY, _AUTHENTICATE_KEY = 17, 36
 _REQUESTS: dict[int, type[Message]] = {17: SaslHandshakeRequest, 36: SaslAuthenticateRequest}
 _key_and_version = struct.Struct(">hh").unpack_from
 _size = struct.Struct(">i").pack
@@ -168,7 +168,7 @@ class SaslGate:
         """Dispatch a request of an authenticated client, unless its session has expired."""
         machine = self._authenticator
         key, _ = _key_and_version(frame)
-        if key == _HANDSHAKE_KEY and machine.may_begin_again(now_ms):
+        if key == api_keys.SASL_HANDSHAKE and machine.may_begin_again(now_ms):
             self._receive_request(connection, frame, now_ms)
         elif machine.is_expired(now_ms):
             self._server.authentications.count(connection.peer.listener, Outcome.EXPIRED)
@@ -180,10 +180,10 @@ class SaslGate:
     def _receive_request(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
         machine = self._authenticator
         key, version = _key_and_version(frame)
-        if machine.state is State.AUTHENTICATE and key != _AUTHENTICATE_KEY:
+        if machine.state is State.AUTHENTICATE and key != api_keys.SASL_AUTHENTICATE:
             self._refuse_instead_of_token(connection, frame)
             return
-        if key == API_VERSIONS_KEY:
+        if key == api_keys.API_VERSIONS:
             machine.request_versions()
             if not self._is_known:
                 connection.peer.await_login()
@@ -376,7 +376,7 @@ def _log_failure(connection: Connection, problem: str) -> None:
 
 def _is_versions_answered(connection: Connection, version: int) -> bool:
     """Return whether the response to ApiVersions had no error. Then the request is not repeated."""
-    served = SERVED[API_VERSIONS_KEY]
+    served = SERVED[api_keys.API_VERSIONS]
     if not served.version_min <= version <= served.version_max:
         return False
     is_named = connection.peer.software_name != ""

@@ -13,13 +13,22 @@ from importlib import import_module
 from pathlib import Path
 
 from odradek.handlers.registry import BROKER, CONTROLLER, FORWARDED, SERVED, Served
+from odradek.model import api_keys
 from odradek.wire.api import BY_KEY, Api
 
 DEFAULT_PATH = Path("docs/support.md")
 RELEASE = "4.3"
-NEWER_VERSIONS = {18: 5, 28: 6, 42: 3, 88: 1, 89: 1}
+NEWER_VERSIONS = {
+    api_keys.API_VERSIONS: 5,
+    api_keys.TXN_OFFSET_COMMIT: 6,
+    api_keys.DELETE_GROUPS: 3,
+    api_keys.STREAMS_GROUP_HEARTBEAT: 1,
+    api_keys.STREAMS_GROUP_DESCRIBE: 1,
+}
 """API key -> the first declared version that Apache Kafka 4.3 does not have."""
-NEWER_KEYS = frozenset((93, 94))
+NEWER_KEYS = frozenset(
+    (api_keys.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, api_keys.UNREGISTER_CONTROLLER)
+)
 
 INTRODUCTION = f"""\
 # The APIs that are served

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from odradek.client.admin.groups import Group, Member, describe_groups
-from odradek.client.admin.share_groups import SHARE_GROUP_DESCRIBE_KEY, describe_share_groups
+from odradek.client.admin.share_groups import describe_share_groups
 from odradek.client.cluster import Cluster
 from odradek.client.commits import CommittedOffset, fetch_offsets
 from odradek.client.errors import BrokerError, ClientError
 from odradek.client.offsets import LATEST
+from odradek.model import api_keys
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.positions import known_offsets
@@ -98,7 +99,7 @@ def _advise(cluster: Cluster, described: dict[str, Group | ClientError]) -> None
         for name, each in described.items()
         if isinstance(each, BrokerError) and each.code is ErrorCode.GROUP_ID_NOT_FOUND
     ]
-    if not missing or SHARE_GROUP_DESCRIBE_KEY not in cluster.any().versions:
+    if not missing or api_keys.SHARE_GROUP_DESCRIBE not in cluster.any().versions:
         return
     for name, found in describe_share_groups(cluster, missing).items():
         if not isinstance(found, ClientError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import NamedTuple, cast
 
+from odradek.model import api_keys
 from odradek.wire.generated.registry import APIS
 from odradek.wire.names import snake_case
 from odradek.wire.primitives import Message
@@ -33,7 +34,7 @@ class Api(NamedTuple):
         ApiVersions always uses header version 0, because the client does not know yet which
         versions the node supports.
         """
-        return 1 if version >= self.flexible_min and self.key != API_VERSIONS_KEY else 0
+        return 1 if version >= self.flexible_min and self.key != api_keys.API_VERSIONS else 0
 
     def request_class(self) -> type[Message]:
         """Import and return the class of the request."""
@@ -42,9 +43,6 @@ class Api(NamedTuple):
     def response_class(self) -> type[Message]:
         """Import and return the class of the response."""
         return message_class(self.name + "Response")
-
-
-API_VERSIONS_KEY = 18
 
 
 def message_class(name: str) -> type[Message]:

@@ -36,11 +36,11 @@ from odradek.core.quota.limits import IP, Entity
 from odradek.core.quota.meters import Windows
 from odradek.core.quota.mutations import STRICT_SINCE, MutationQuota
 from odradek.env.clock import Clock
+from odradek.model.api_keys import FETCH, PRODUCE, WRITE_TXN_MARKERS
 from odradek.network.peer import Peer
 
 log = logging.getLogger("odradek.quota")
 
-PRODUCE, FETCH, WRITE_TXN_MARKERS = 0, 1, 27
 PERCENT_PER_NS: Final = 100 / 1_000_000_000
 
 

@@ -20,6 +20,7 @@ from odradek.broker.clients.request_context import RequestContext
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.controller.delegation_tokens import owner_of
 from odradek.core.metadata.image import MetadataImage
+from odradek.model import api_keys
 from odradek.model.acl import CLUSTER_NAME, AclOperation, AclResourceType
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ApiError, ErrorCode
@@ -41,32 +42,31 @@ from odradek.wire.generated.create_topics_response import CreatableTopicResult, 
 from odradek.wire.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from odradek.wire.generated.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 
-ALTER_CONFIGS = 33
 Complete = Callable[[Any], None]
 """Adds the results of refused resources to the response."""
 _Checked = tuple[Any, Complete]
 """The request without what is refused, and the completion of its response."""
 
 CLUSTER_OPERATIONS = {
-    30: AclOperation.ALTER,
-    31: AclOperation.ALTER,
-    43: AclOperation.ALTER,
-    45: AclOperation.ALTER,
-    46: AclOperation.DESCRIBE,
-    49: AclOperation.ALTER_CONFIGS,
-    51: AclOperation.ALTER,
-    55: AclOperation.DESCRIBE,
-    56: AclOperation.CLUSTER_ACTION,
-    57: AclOperation.ALTER,
-    62: AclOperation.CLUSTER_ACTION,
-    63: AclOperation.CLUSTER_ACTION,
-    64: AclOperation.ALTER,
-    67: AclOperation.CLUSTER_ACTION,
-    70: AclOperation.CLUSTER_ACTION,
-    73: AclOperation.CLUSTER_ACTION,
-    80: AclOperation.ALTER,
-    81: AclOperation.ALTER,
-    82: AclOperation.CLUSTER_ACTION,
+    api_keys.CREATE_ACLS: AclOperation.ALTER,
+    api_keys.DELETE_ACLS: AclOperation.ALTER,
+    api_keys.ELECT_LEADERS: AclOperation.ALTER,
+    api_keys.ALTER_PARTITION_REASSIGNMENTS: AclOperation.ALTER,
+    api_keys.LIST_PARTITION_REASSIGNMENTS: AclOperation.DESCRIBE,
+    api_keys.ALTER_CLIENT_QUOTAS: AclOperation.ALTER_CONFIGS,
+    api_keys.ALTER_USER_SCRAM_CREDENTIALS: AclOperation.ALTER,
+    api_keys.DESCRIBE_QUORUM: AclOperation.DESCRIBE,
+    api_keys.ALTER_PARTITION: AclOperation.CLUSTER_ACTION,
+    api_keys.UPDATE_FEATURES: AclOperation.ALTER,
+    api_keys.BROKER_REGISTRATION: AclOperation.CLUSTER_ACTION,
+    api_keys.BROKER_HEARTBEAT: AclOperation.CLUSTER_ACTION,
+    api_keys.UNREGISTER_BROKER: AclOperation.ALTER,
+    api_keys.ALLOCATE_PRODUCER_IDS: AclOperation.CLUSTER_ACTION,
+    api_keys.CONTROLLER_REGISTRATION: AclOperation.CLUSTER_ACTION,
+    api_keys.ASSIGN_REPLICAS_TO_DIRS: AclOperation.CLUSTER_ACTION,
+    api_keys.ADD_RAFT_VOTER: AclOperation.ALTER,
+    api_keys.REMOVE_RAFT_VOTER: AclOperation.ALTER,
+    api_keys.UPDATE_RAFT_VOTER: AclOperation.CLUSTER_ACTION,
 }
 """API key -> the operation on the cluster that the client needs."""
 
@@ -214,7 +214,7 @@ class Guard:
             for key in ((each.resource_type, each.resource_name) for each in request.resources)
         ]
         kind: Any = incremental_alter_configs_response.AlterConfigsResourceResponse
-        if request.API_KEY == ALTER_CONFIGS:
+        if request.API_KEY == api_keys.ALTER_CONFIGS:
             kind = alter_configs_response.AlterConfigsResourceResponse
 
         def complete(response: Any) -> None:
@@ -279,14 +279,14 @@ class Guard:
 
 
 _BY_RESOURCE: dict[int, Callable[[Guard, Any], _Checked]] = {
-    19: Guard.create_topics,
-    20: Guard.delete_topics,
-    33: Guard.alter_configs,
-    37: Guard.create_partitions,
-    38: Guard.create_delegation_token,
-    39: Guard.owned_token,
-    40: Guard.owned_token,
-    44: Guard.alter_configs,
+    api_keys.CREATE_TOPICS: Guard.create_topics,
+    api_keys.DELETE_TOPICS: Guard.delete_topics,
+    api_keys.ALTER_CONFIGS: Guard.alter_configs,
+    api_keys.CREATE_PARTITIONS: Guard.create_partitions,
+    api_keys.CREATE_DELEGATION_TOKEN: Guard.create_delegation_token,
+    api_keys.RENEW_DELEGATION_TOKEN: Guard.owned_token,
+    api_keys.EXPIRE_DELEGATION_TOKEN: Guard.owned_token,
+    api_keys.INCREMENTAL_ALTER_CONFIGS: Guard.alter_configs,
 }
 """The checks of requests that name resources, by API key."""
 

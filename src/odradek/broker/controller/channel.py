@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.controller.quorum_controller import QuorumController
+from odradek.model import api_keys
 
 
 class ControllerChannel(Protocol):
@@ -24,7 +25,7 @@ class ControllerChannel(Protocol):
         ...
 
 
-CREATING = frozenset((19, 37))
+CREATING = frozenset((api_keys.CREATE_TOPICS, api_keys.CREATE_PARTITIONS))
 """The API keys of CreateTopics and CreatePartitions."""
 
 

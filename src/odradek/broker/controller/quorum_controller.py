@@ -52,16 +52,14 @@ from odradek.core.metadata.record import encode_record
 from odradek.env.clock import Clock
 from odradek.env.randomness import RandomBytes
 from odradek.log.errors import DiskFull, LogDirectoryOffline
+from odradek.model import api_keys
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.primitives import Message
 
 log = logging.getLogger("odradek.controller")
 
-DESCRIBE_QUORUM = 55
-UPDATE_FEATURES = 57
-BROKER_REGISTRATION = 62
-VOTER_CHANGES = frozenset((80, 81))
-"""The API keys of AddRaftVoter and RemoveRaftVoter, which the quorum decides."""
+VOTER_CHANGES = frozenset((api_keys.ADD_RAFT_VOTER, api_keys.REMOVE_RAFT_VOTER))
+"""What the quorum decides."""
 
 
 class _Waiting(NamedTuple):
@@ -261,11 +259,11 @@ class QuorumController:
         self, machine: ControllerMachine, context: RequestContext | None, request: Any
     ) -> Any:
         version = request.VERSION_MAX if context is None else context.api_version
-        if request.API_KEY == DESCRIBE_QUORUM:
+        if request.API_KEY == api_keys.DESCRIBE_QUORUM:
             return describe_quorum(self._raft, request, version, self._clock.now_ms())
         if request.API_KEY in VOTER_CHANGES:
             return await self._quorum_requests.answer(request)
-        if context is None and request.API_KEY == BROKER_REGISTRATION:
+        if context is None and request.API_KEY == api_keys.BROKER_REGISTRATION:
             # This process has locked the log directories, so the previous incarnation of its broker
             # has stopped.
             machine.end_session(request.broker_id)
@@ -275,7 +273,7 @@ class QuorumController:
             quota = self._quotas.mutation_quota(context)
             if quota is not None:
                 moment = moment._replace(count_partitions=quota.record)
-        if request.API_KEY == UPDATE_FEATURES:
+        if request.API_KEY == api_keys.UPDATE_FEATURES:
             problem = self._raft.machine.upgrade_problem()
             moment = moment._replace(kraft_upgrade_problem=problem)
         decision = machine.decide(moment, request, version)

@@ -40,6 +40,7 @@ from odradek.env.network import Buffer
 from odradek.log.errors import DiskFull, LogDirectoryOffline, RecordsRefused
 from odradek.log.group_commit import Flushed
 from odradek.log.partition_log import PartitionLog
+from odradek.model import api_keys
 from odradek.model.errors import ApiError
 from odradek.wire.generated.fetch_response import FetchResponse
 from odradek.wire.generated.list_offsets_response import ListOffsetsResponse
@@ -49,9 +50,7 @@ log = logging.getLogger("odradek.replicas")
 
 TURN_SECONDS: Final = 0.004
 """Time that one iteration of the event loop may spend on a response."""
-FETCH_KEY: Final = 1
 FETCH_VERSION: Final = 17
-LIST_OFFSETS_KEY: Final = 2
 LIST_OFFSETS_VERSION: Final = 9
 _client_id_length: Final = struct.Struct(">h").pack
 
@@ -292,10 +291,10 @@ class LeaderFetcher:
         now_ms = self._now_ms()
         request = self.machine.request(now_ms, self._fetchers.broker_epoch())
         if request is not None:
-            self._send(FETCH_KEY, FETCH_VERSION, request, self._on_fetched)
+            self._send(api_keys.FETCH, FETCH_VERSION, request, self._on_fetched)
         lookup = self.machine.lookup(now_ms)
         if lookup is not None:
-            self._send(LIST_OFFSETS_KEY, LIST_OFFSETS_VERSION, lookup, self._on_looked_up)
+            self._send(api_keys.LIST_OFFSETS, LIST_OFFSETS_VERSION, lookup, self._on_looked_up)
         self._set_timer()
 
     def _now_ms(self) -> int:

@@ -16,6 +16,7 @@ from odradek.client.errors import (
     check,
 )
 from odradek.client.fan_out import fan_out, to_coordinators
+from odradek.model import api_keys
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated import consumer_group_describe_response as modern
@@ -29,8 +30,6 @@ from odradek.wire.generated.list_groups_request import ListGroupsRequest
 from odradek.wire.generated.list_groups_response import ListGroupsResponse
 from odradek.wire.generated.streams_group_describe_request import StreamsGroupDescribeRequest
 
-CONSUMER_GROUP_DESCRIBE_KEY = 69
-STREAMS_GROUP_DESCRIBE_KEY = 89
 _NO_STREAMS_GROUP = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -126,7 +125,7 @@ def describe_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, Group | C
     """
     order = list(ids)
     found: dict[str, Group | ClientError] = {}
-    if CONSUMER_GROUP_DESCRIBE_KEY in cluster.any().versions:
+    if api_keys.CONSUMER_GROUP_DESCRIBE in cluster.any().versions:
         found = fan_out(
             order,
             to_coordinators(cluster),
@@ -146,7 +145,7 @@ def describe_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, Group | C
             cluster.timeout_ms,
         )
     left = [each for each in order if _is_not_found(found[each])]
-    if left and STREAMS_GROUP_DESCRIBE_KEY in cluster.any().versions:
+    if left and api_keys.STREAMS_GROUP_DESCRIBE in cluster.any().versions:
         found |= {
             name: group
             for name, group in fan_out(

@@ -36,8 +36,6 @@ from odradek.wire.generated.describe_share_group_offsets_response import (
 )
 from odradek.wire.generated.share_group_describe_request import ShareGroupDescribeRequest
 
-SHARE_GROUP_DESCRIBE_KEY = 77
-
 
 @dataclass(frozen=True, slots=True)
 class StartOffset:

@@ -22,6 +22,7 @@ from odradek.core.controller import (
     topics,
 )
 from odradek.core.controller.state import ControllerState, Decision
+from odradek.model import api_keys
 
 Decide = Callable[[ControllerState, Any, int], Decision[Any]]
 """The arguments are the state, the request and the API version. Returns the decision.
@@ -30,28 +31,28 @@ Raises `ApiError` if the whole request fails.
 """
 
 DECISIONS: dict[int, Decide] = {
-    19: topics.create_topics,
-    20: topics.delete_topics,
-    30: acls.create_acls,
-    31: acls.delete_acls,
-    33: configs.alter_configs,
-    37: partitions.create_partitions,
-    38: delegation_tokens.create_delegation_token,
-    39: delegation_tokens.renew_delegation_token,
-    40: delegation_tokens.expire_delegation_token,
-    43: elections.elect_leaders,
-    44: configs.incremental_alter_configs,
-    45: reassignments.alter_partition_reassignments,
-    46: reassignments.list_partition_reassignments,
-    49: client_quotas.alter_client_quotas,
-    51: scram.alter_user_scram_credentials,
-    56: alter_partition.alter_partition,
-    57: features.update_features,
-    62: brokers.register_broker,
-    63: brokers.broker_heartbeat,
-    64: brokers.unregister_broker,
-    67: producer_ids.allocate_producer_ids,
-    70: brokers.register_controller,
-    73: directories.assign_replicas_to_directories,
+    api_keys.CREATE_TOPICS: topics.create_topics,
+    api_keys.DELETE_TOPICS: topics.delete_topics,
+    api_keys.CREATE_ACLS: acls.create_acls,
+    api_keys.DELETE_ACLS: acls.delete_acls,
+    api_keys.ALTER_CONFIGS: configs.alter_configs,
+    api_keys.CREATE_PARTITIONS: partitions.create_partitions,
+    api_keys.CREATE_DELEGATION_TOKEN: delegation_tokens.create_delegation_token,
+    api_keys.RENEW_DELEGATION_TOKEN: delegation_tokens.renew_delegation_token,
+    api_keys.EXPIRE_DELEGATION_TOKEN: delegation_tokens.expire_delegation_token,
+    api_keys.ELECT_LEADERS: elections.elect_leaders,
+    api_keys.INCREMENTAL_ALTER_CONFIGS: configs.incremental_alter_configs,
+    api_keys.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter_partition_reassignments,
+    api_keys.LIST_PARTITION_REASSIGNMENTS: reassignments.list_partition_reassignments,
+    api_keys.ALTER_CLIENT_QUOTAS: client_quotas.alter_client_quotas,
+    api_keys.ALTER_USER_SCRAM_CREDENTIALS: scram.alter_user_scram_credentials,
+    api_keys.ALTER_PARTITION: alter_partition.alter_partition,
+    api_keys.UPDATE_FEATURES: features.update_features,
+    api_keys.BROKER_REGISTRATION: brokers.register_broker,
+    api_keys.BROKER_HEARTBEAT: brokers.broker_heartbeat,
+    api_keys.UNREGISTER_BROKER: brokers.unregister_broker,
+    api_keys.ALLOCATE_PRODUCER_IDS: producer_ids.allocate_producer_ids,
+    api_keys.CONTROLLER_REGISTRATION: brokers.register_controller,
+    api_keys.ASSIGN_REPLICAS_TO_DIRS: directories.assign_replicas_to_directories,
 }
 """The function for each request, by API key."""

@@ -12,10 +12,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.core.quota.meters import MutationMeter
+from odradek.model import api_keys
 from odradek.model.errors import ApiError, ErrorCode
 
-STRICT_SINCE: Final[Mapping[int, int]] = {19: 6, 20: 5, 37: 3}
-"""The first strict version of CreateTopics, DeleteTopics and CreatePartitions, by API key."""
+STRICT_SINCE: Final[Mapping[int, int]] = {
+    api_keys.CREATE_TOPICS: 6,
+    api_keys.DELETE_TOPICS: 5,
+    api_keys.CREATE_PARTITIONS: 3,
+}
+"""The first strict version, by API key."""
 
 
 class MutationQuota:
