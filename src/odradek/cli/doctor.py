@@ -2,7 +2,7 @@
 
 With a configuration, the listeners are checked before the node starts: the command tries to listen on
 their ports, looks up the advertised hosts, and makes a TLS handshake in memory, like a client that
-connects to the advertised host. Without a configuration, it connects to each broker of a running
+connects to the advertised host. The controllers of the quorum are asked, too (`doctor_quorum`). Without a configuration, it connects to each broker of a running
 cluster, at the address that the cluster advertises.
 """
 
@@ -41,7 +41,8 @@ def doctor(file: Path | None, overrides: tuple[str, ...], as_json: bool) -> int:
     """Explain why clients cannot reach a node or a cluster.
 
     With --config (or --override) the command checks the listeners of a node that does not run yet:
-    ports, advertised addresses, certificates, and who may connect. Otherwise it connects to each
+    ports, advertised addresses, certificates, and who may connect. It also asks the controllers that
+    the configuration names, as the node would: who refuses it, or cannot be reached. Otherwise it connects to each
     broker of a cluster, at the address that clients are told. The exit code is 1 if something is
     broken.
 
@@ -110,6 +111,7 @@ def _check_cluster() -> tuple[list[list[object]], list[Problem]]:
 def _check_node(
     file: Path | None, overrides: Sequence[str]
 ) -> tuple[list[list[object]], list[Problem]]:
+    from odradek.cli import doctor_quorum
     from odradek.config.checks import ConfigurationError
     from odradek.config.load import default_data_directory, load
 
@@ -121,7 +123,7 @@ def _check_node(
         advice = "The node does not start with this setting. See docs/configuration.md."
         return [], [Problem(Severity.BROKEN, line, advice) for line in str(error).splitlines()]
     listeners = _facts(loaded.config)
-    problems = diagnose(listeners)
+    problems = [*diagnose(listeners), *doctor_quorum.check(loaded.config)]
     problems += [
         Problem(Severity.NOTE, each, "See docs/configuration.md.") for each in loaded.warnings
     ]

@@ -47,13 +47,17 @@ class Obstacles:
         self._cluster_id = cluster_id
         self._found: dict[Destination, str] = {}
         """The problem with each node that was asked; empty if it answers."""
+        self._silent: set[Destination] = set()
+        """The nodes that did not respond to the last request."""
 
     def unreachable(self, destination: Destination, reason: str) -> None:
         """Note that a request got no response."""
+        self._silent.add(destination)
         self._found[destination] = f"{_named(destination)} cannot be asked: {reason}"
 
     def answered(self, destination: Destination, response: Message) -> None:
         """Note a response, which may be a refusal."""
+        self._silent.discard(destination)
         code = _error_of(response)
         said = self._refusal(code)
         self._found[destination] = "" if said is None else f"{_named(destination)} {said}"
@@ -89,7 +93,18 @@ class Obstacles:
     @property
     def problems(self) -> list[str]:
         """The problems, without the nodes that answer."""
-        return [problem for _, problem in sorted(self._found.items()) if problem]
+        return [*self.refusals, *self.silences]
+
+    @property
+    def refusals(self) -> list[str]:
+        """The problems with nodes that respond."""
+        found = sorted(self._found.items())
+        return [problem for each, problem in found if problem and each not in self._silent]
+
+    @property
+    def silences(self) -> list[str]:
+        """The problems with nodes that do not respond."""
+        return [self._found[each] for each in sorted(self._silent)]
 
 
 _UNAUTHORIZED = frozenset((ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR))
