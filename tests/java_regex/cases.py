@@ -205,6 +205,7 @@ CASES: tuple[tuple[str, str, str, str | None], ...] = (
     ("(?<=a*)b", "x", "ab", "nax"),
     ("(?<=a+)b", "x", "ab", "nax"),
     ("(?<=xa*)b", "x", "xaab", "nxaax"),
+    ("(?<=xa*|ya*)b", "x", "xaab", "nxaab"),
     ("(?<=a*b*)c", "x", "abc", "nabc"),
     ("(?<=(a)*)b", "x", "ab", "nax"),
     ("(?<=(a|b)*)c", "x", "abc", None),

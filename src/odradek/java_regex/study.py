@@ -109,7 +109,7 @@ def _after_choice(alternatives: list[Lengths], before: Lengths) -> Lengths:
     whole = before.sum()
     earlier = Lengths(
         whole.least + min(each.least for each in alternatives),
-        _sum(whole.most, max(each.most for each in alternatives)),
+        _sum(whole.most, max(-1, *(each.most for each in alternatives))),  # Java begins with -1
         whole.has_most and all(each.has_most for each in alternatives),
     )
     return Lengths(is_deterministic=False, earlier=earlier)

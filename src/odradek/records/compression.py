@@ -6,13 +6,18 @@ whole payload in one step, which takes about half the time (the functions `_whol
 succeeds for the payloads that producers send: one frame whose content is not larger than the limit.
 All other payloads, and all errors, are left to `decompress_pieces`.
 
+A payload of another library is read if all clients can read it, and refused if some cannot: see
+docs/decisions/log-record-validation.md.
+
 - gzip: a gzip stream without name or time. `isal` decompresses it, if it is installed, in a third of
-  the time that `zlib` takes.
+  the time that `zlib` takes. Several streams one after the other (members) are one payload. Bytes
+  after the last one are ignored, as by Java's GZIPInputStream.
 - snappy: blocks of 32 KB in the framing of snappy-java. A header of 16 bytes (`0x82 SNAPPY 0x00`,
   version 1, compatible version 1) is followed by the length and the bytes of each block. A block
-  without framing, as librdkafka may send, can be read too.
-- lz4: a frame of independent 64 KB blocks without checksums of the content.
-- zstd: a frame.
+  without framing, as librdkafka may send, can be read too. A header may also stand between blocks.
+- lz4: a frame of independent 64 KB blocks without checksums of the content. Linked blocks are the
+  default of most libraries, but Java cannot read them. Bytes after the frame are ignored.
+- zstd: a frame. Several frames, and skippable frames, can be read too.
 
 A codec's library is imported when the codec is first used, because most brokers never compress.
 """
@@ -38,12 +43,32 @@ _SNAPPY_BLOCK_SIZE: Final = 32_768
 _SNAPPY_EXPANSION_MAX: Final = 24
 """Limit of the ratio between the sizes of a snappy block after and before decompression. Three
 bytes encode a copy of at most 64 bytes, so the ratio is never above 21.4."""
+_SNAPPY_MAGIC_BEGIN: Final = int.from_bytes(SNAPPY_HEADER[:4], "big", signed=True)
+"""The begin of another header, read as the length of a block."""
+_SNAPPY_MINIMUM_VERSION: Final = 1
 _GZIP_FLAGS_POSITION: Final = 3
 _GZIP_RESERVED: Final = 0xE0
+_GZIP_HEADER_SIZE: Final = 10
+_GZIP_HEADER_CRC: Final = 0x02
+_GZIP_EXTRA: Final = 0x04
+_GZIP_TEXTS: Final = (0x08, 0x10)
+"""The flags of a name and a comment."""
 _LZ4_WHOLE_MAX: Final = 2 << 20
 """Larger payloads are decompressed in pieces, because the library allocates the limit twice."""
 _ZSTD_REPEATED: Final = 1
 """The type of a block that repeats one byte."""
+_ZSTD_SKIPPABLE: Final = 0x184D2A5
+"""The magic of a skippable frame, without its last four bits."""
+_ZSTD_SKIPPABLE_HEADER_SIZE: Final = 8
+_LZ4_FLAGS_POSITION: Final = 4
+_LZ4_HEADER_MIN: Final = 7
+_LZ4_INDEPENDENT: Final = 0x20
+_LZ4_BLOCK_CHECKSUMS: Final = 0x10
+_LZ4_CONTENT_SIZE: Final = 0x08
+_LZ4_UNKNOWN_TO_JAVA: Final = 0x03
+"""A dictionary, and a reserved bit."""
+_LZ4_NOT_COMPRESSED: Final = 0x80000000
+_UINT32: Final = Struct("<I")
 _INT32: Final = Struct(">i")
 _TOO_MANY: Final = "the records take more than {} bytes"
 
@@ -176,6 +201,32 @@ def _has_reserved_gzip_flags(data: Buffer) -> bool:
     return len(data) > _GZIP_FLAGS_POSITION and data[_GZIP_FLAGS_POSITION] & _GZIP_RESERVED != 0
 
 
+def _has_gzip_header(view: memoryview, begin: int) -> bool:
+    """Return whether a complete header begins there. If not, Java ignores the rest of the payload."""
+    position = begin + _GZIP_HEADER_SIZE
+    if len(view) < position or bytes(view[begin : begin + 3]) != b"\x1f\x8b\x08":
+        return False
+    flags = view[begin + _GZIP_FLAGS_POSITION]
+    if flags & _GZIP_EXTRA:
+        if position + 2 > len(view):
+            return False
+        position += 2 + (view[position] | view[position + 1] << 8)
+    rest = bytes(view[position:]) if flags & (_GZIP_TEXTS[0] | _GZIP_TEXTS[1]) else b""
+    for flag in _GZIP_TEXTS:
+        if flags & flag:
+            length = rest.find(b"\0") + 1
+            if length == 0:
+                return False
+            rest = rest[length:]
+            position += length
+    if flags & _GZIP_HEADER_CRC:
+        crc = zlib.crc32(view[begin:position]) & 0xFFFF
+        if bytes(view[position : position + 2]) != crc.to_bytes(2, "little"):
+            return False
+        position += 2
+    return position <= len(view)
+
+
 def _whole_gzip(data: Buffer, limit_bytes: int) -> bytes | None:
     if _has_reserved_gzip_flags(data):
         return None
@@ -192,19 +243,22 @@ def _whole_gzip(data: Buffer, limit_bytes: int) -> bytes | None:
 
 def _read_gzip(data: Buffer) -> Iterator[bytes]:
     library = _gzip_library()
-    rest: Buffer = data
+    view = memoryview(data)
+    begin, size = 0, len(view)
     try:
-        while rest:
-            if _has_reserved_gzip_flags(rest):
+        while True:
+            if _has_reserved_gzip_flags(view[begin:]):
                 raise InvalidRecords("gzip cannot read the records: reserved flags are set")
             stream = library.decompressobj(31)
-            piece = stream.decompress(rest, PIECE_SIZE)
+            piece = stream.decompress(view[begin:], PIECE_SIZE)
             while piece:
                 yield piece
                 piece = stream.decompress(stream.unconsumed_tail, PIECE_SIZE)
             if not stream.eof:
                 raise InvalidRecords("the gzip stream of the records is truncated")
-            rest = stream.unused_data
+            begin = size - len(stream.unused_data)
+            if not _has_gzip_header(view, begin):
+                return
     except library.error as error:
         raise InvalidRecords(f"gzip cannot read the records: {error}") from None
 
@@ -216,12 +270,25 @@ def _read_snappy(data: Buffer) -> Iterator[bytes]:
         return
     position = len(SNAPPY_HEADER)
     while len(view) - position >= _INT32.size:
-        size = _INT32.unpack_from(view, position)[0]
+        size: int = _INT32.unpack_from(view, position)[0]
+        if size == _SNAPPY_MAGIC_BEGIN:
+            _check_snappy_header(view[position : position + len(SNAPPY_HEADER)])
+            position += len(SNAPPY_HEADER)
+            continue
         position += _INT32.size
         if size < 0 or size > len(view) - position:
             raise InvalidRecords(f"a snappy block of {size} bytes is truncated")
         yield _snappy_block(view[position : position + size])
         position += size
+
+
+def _check_snappy_header(header: memoryview) -> None:
+    """Check a header between blocks. As in Java, the version matters only here."""
+    if len(header) < len(SNAPPY_HEADER) or header[:8] != _SNAPPY_MAGIC:
+        raise InvalidRecords("a snappy header of the records is damaged")
+    version = _INT32.unpack_from(header, 8)[0]
+    if version < _SNAPPY_MINIMUM_VERSION:
+        raise InvalidRecords(f"snappy cannot read version {version} of the records")
 
 
 def _snappy_block(block: memoryview) -> bytes:
@@ -236,9 +303,37 @@ def _snappy_block(block: memoryview) -> bytes:
         raise InvalidRecords(f"snappy cannot read the records: {error}") from None
 
 
+def _java_reads_lz4(view: memoryview) -> bool:
+    """Return whether Java's reader finds the same blocks in a frame as the library.
+
+    It refuses linked blocks and dictionaries. An empty block that is not compressed is the end for
+    it, and a consumer reads what is not there after a compressed one (which has one byte).
+    """
+    size = len(view)
+    if size < _LZ4_HEADER_MIN:
+        return True
+    flags = view[_LZ4_FLAGS_POSITION]
+    if not flags & _LZ4_INDEPENDENT or flags & _LZ4_UNKNOWN_TO_JAVA:
+        return False
+    position = _LZ4_HEADER_MIN + (8 if flags & _LZ4_CONTENT_SIZE else 0)
+    is_empty = False
+    after = 8 if flags & _LZ4_BLOCK_CHECKSUMS else 4
+    while position + 4 <= size:
+        length: int = _UINT32.unpack_from(view, position)[0]
+        if length == 0:
+            return True
+        if length == _LZ4_NOT_COMPRESSED or is_empty:
+            return False
+        is_empty = length == 1
+        position += (length & ~_LZ4_NOT_COMPRESSED) + after
+    return True  # truncated
+
+
 def _whole_lz4(data: Buffer, limit_bytes: int) -> bytes | None:
     from lz4.frame import LZ4FrameDecompressor
 
+    if not _java_reads_lz4(memoryview(data)):
+        return None
     stream = LZ4FrameDecompressor()
     try:
         whole: bytes = stream.decompress(data, min(limit_bytes + 1, _LZ4_WHOLE_MAX))
@@ -252,6 +347,11 @@ def _whole_lz4(data: Buffer, limit_bytes: int) -> bytes | None:
 def _read_lz4(data: Buffer) -> Iterator[bytes]:
     from lz4.frame import LZ4FrameDecompressor
 
+    if not _java_reads_lz4(memoryview(data)):
+        raise InvalidRecords(
+            "Java cannot read the lz4 frame of the records: it needs independent blocks, no "
+            "dictionary, and no empty block"
+        )
     stream = LZ4FrameDecompressor()
     try:
         piece = stream.decompress(data, PIECE_SIZE)
@@ -320,7 +420,7 @@ def _ends_with_zstd_frame(data: Buffer) -> bool:
 def _zstd_frame_end(view: memoryview, position: int) -> int:
     """Return the position after the frame at `position`; -1 if the frame is truncated.
 
-    A frame consists of a header, blocks, and optionally a checksum (RFC 8878). Each block has a
+    A skippable frame consists of a magic, a length and so many bytes. Another frame consists of a header, blocks, and optionally a checksum (RFC 8878). Each block has a
     header of three bytes.
 
     Raises:
@@ -328,10 +428,16 @@ def _zstd_frame_end(view: memoryview, position: int) -> int:
     """
     import zstandard
 
+    end = len(view)
+    if end - position >= _ZSTD_SKIPPABLE_HEADER_SIZE:
+        magic: int = _UINT32.unpack_from(view, position)[0]
+        if magic >> 4 == _ZSTD_SKIPPABLE:
+            length: int = _UINT32.unpack_from(view, position + 4)[0]
+            position += _ZSTD_SKIPPABLE_HEADER_SIZE + length
+            return position if position <= end else -1
     size = zstandard.frame_header_size(view[position:])
     has_checksum = view[position + 4] & 0x04
     position += size
-    end = len(view)
     is_last = 0
     while not is_last:
         if position + 3 > end:
