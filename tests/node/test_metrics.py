@@ -91,7 +91,7 @@ def test_a_port_in_use_is_reported() -> None:
 def test_every_section_is_asked() -> None:
     """A function of the module that yields families and is not called shows nothing."""
     package = Path(sections.__file__).parent
-    pattern = r"^def ([a-z]\w+)\(node: \w+Sources\) -> Iterator\[Metric\]"
+    pattern = r"^def ([a-z]\w+)\(_?node: \w+Sources\) -> Iterator\[Metric\]"
     found = {
         f"{each.stem}.{name}"
         for each in package.glob("*.py")

@@ -92,6 +92,7 @@ class Dispatcher:
                 version, request = 0, None
                 peer.use_client_id(NULL_CLIENT_ID)
             else:
+                connection.count_in(entry.metrics)
                 position = 10 + length if length > 0 else 10
                 peer = connection.peer
                 if peer.client_id_on_wire != frame[8:position]:

@@ -81,6 +81,7 @@ class Entry:
         "tagged_header_min",
         "version_max",
         "version_min",
+        "waiting",
     )
 
     def __init__(
@@ -113,6 +114,8 @@ class Entry:
             RequestMetrics() if key == _FETCH_KEY else None
         )
         """The fetches of followers. `metrics` has those of consumers. None for other APIs."""
+        self.waiting = 0
+        """Number of requests that wait for something."""
         self.charge: Charge | None = None
         """Counts requests for quotas. None while no client has a limit."""
         self._now_ns = now_ns
@@ -180,6 +183,7 @@ class Entry:
             answer = task = asyncio.ensure_future(answer)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        self.waiting += 1
         answer.add_done_callback(
             lambda done: self._on_done(
                 connection, slot, frame_bytes, context, request, started, cost_ns, done
@@ -198,6 +202,7 @@ class Entry:
         cost_ns: int,
         done: asyncio.Future[Any],
     ) -> None:
+        self.waiting -= 1
         if done.cancelled():
             connection.close()
             return

@@ -300,6 +300,7 @@ class _Fetch:
                     error = self._broker.replicas.why_missing(name, index, wanted.topic)
                 found.append((wanted, reading.failed(index, error), None, 0))
                 continue
+            partition.count_fetch()
             try:
                 answer = read(
                     partition, wanted, self._isolation, max(0, left), not any_bytes, files
@@ -401,13 +402,13 @@ class _Fetch:
             throttle_ms = self._throttle(self._quotas, found)
             if throttle_ms:
                 return self._throttled(throttle_ms)
-        is_consumer = self.follower is None
+        follower = self.follower
         for _, _, source, size in found:
             if size and source is not None:
-                if is_consumer:
+                if follower is None:
                     source.on_fetched(size)
                 else:
-                    source.on_replicated(size)
+                    source.on_replicated(size, follower.broker_id)
         session = self._plan.session
         if session is None:
             response = FetchResponse(responses=_by_topic(found, self._uses_ids))

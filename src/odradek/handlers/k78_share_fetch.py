@@ -84,6 +84,9 @@ def handle(
     acknowledging = Acknowledging(
         broker, key, acknowledgements, errors, context.api_version, is_renew=request.is_renew_ack
     )
+    if wanted:
+        failed = [each for each in wanted if errors.of(each)]
+        broker.share_partitions.topic_counts.on_fetch(wanted, failed)
     quota = None if broker.quotas is None else _Quota(broker.quotas, context)
     fetch = None
     if not is_final and not request.is_renew_ack:

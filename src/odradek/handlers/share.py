@@ -135,6 +135,9 @@ class Acknowledging:
                 self._results[key] = Outcome(error)
             elif batches:
                 self._begun[key] = broker.share_partitions.acknowledge(session, key, batches)
+        if acknowledgements:
+            counts = broker.share_partitions.topic_counts
+            counts.on_acknowledge(acknowledgements, self._results)
 
     @property
     def is_stored(self) -> bool:

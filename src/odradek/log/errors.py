@@ -7,6 +7,7 @@ errors report a damaged file, or a log directory that another process uses.
 from __future__ import annotations
 
 import errno
+from enum import Enum
 
 from odradek.model.errors import ApiError, ErrorCode
 
@@ -42,6 +43,19 @@ class LogDamaged(ApiError):
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
+class Rejection(Enum):
+    """Why a batch is invalid, as far as metrics tell the reasons apart."""
+
+    OTHER = "other"
+    NO_KEY = "no key"
+    """Records of a compacted topic have no key."""
+    FORMAT = "format"
+    """The batch has a format that is no longer supported."""
+    CHECKSUM = "checksum"
+    OFFSET_OR_SEQUENCE = "offset or sequence"
+    """The offsets or the sequence number of the batch are impossible."""
+
+
 class RecordsRefused(ApiError):
     """A batch was rejected and not appended.
 
@@ -50,10 +64,15 @@ class RecordsRefused(ApiError):
     """
 
     def __init__(
-        self, code: ErrorCode, message: str, record_errors: tuple[tuple[int, str], ...] = ()
+        self,
+        code: ErrorCode,
+        message: str,
+        record_errors: tuple[tuple[int, str], ...] = (),
+        rejection: Rejection = Rejection.OTHER,
     ) -> None:
         super().__init__(code, message)
         self.record_errors = record_errors
+        self.rejection = rejection
 
 
 class LongValidation(Exception):

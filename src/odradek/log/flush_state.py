@@ -94,6 +94,7 @@ class FlushWork:
     __slots__ = (
         "_cuts",
         "_directory",
+        "_duration_us",
         "_epochs",
         "_file_system",
         "_files",
@@ -135,6 +136,8 @@ class FlushWork:
         self.names_of = names_of
         """Directories that the flush also flushes, because names in them have changed."""
         self._cuts = cuts
+        self._duration_us = -1
+        """How long the flush took; -1 if another flush has done it."""
 
     @property
     def has_epochs(self) -> bool:
@@ -152,6 +155,8 @@ class FlushWork:
 
     def _run(self) -> None:
         file_system = self._file_system
+        clock = self._directory.storage.clock
+        began_ns = clock.monotonic_ns()
         try:
             if self._cuts is not None:
                 self._cuts.run()
@@ -166,6 +171,7 @@ class FlushWork:
         if self._epochs is not None and not self._directory.is_deleted:
             path = self._directory.file(names.LEADER_EPOCH_CHECKPOINT)
             replace_file(file_system, path, self._epochs)
+        self._duration_us = (clock.monotonic_ns() - began_ns) // 1000
 
     def _sync(self) -> None:
         file_system = self._file_system
@@ -183,6 +189,8 @@ class FlushWork:
 
     def complete(self) -> None:
         """Move up the recovery point, unless the log was truncated since the flush was begun."""
+        if self._duration_us >= 0:
+            self._directory.storage.flush_times.add(self._duration_us)
         self._state.on_completed(self, self._generation, self._index_recovery_point)
 
     def failed(self, error: BaseException) -> Refusal:

@@ -20,6 +20,7 @@ from odradek.env.file_system import FileSystem
 from odradek.env.randomness import RandomBytes
 from odradek.log.descriptors import POOL_LIMIT_DEFAULT, DescriptorPool
 from odradek.log.directory import LogDirectory
+from odradek.telemetry.request_metrics import Distribution
 
 Background = Callable[[Work, Done], None]
 RemoveLater = Callable[[Sequence[str], int], None]
@@ -36,6 +37,7 @@ class Storage:
         "descriptors",
         "executor",
         "file_system",
+        "flush_times",
         "lower_recovery_points",
         "non_blocking",
         "producer_expiration_ms",
@@ -62,6 +64,8 @@ class Storage:
         `ReadWouldBlock` instead of waiting."""
         self.clock = clock
         self.random_bytes = random_bytes
+        self.flush_times = Distribution()
+        """The µs that flushes of logs took (a metric)."""
         self.executor = executor or InlineExecutor()
         self.background: Background = self.executor.submit
         self.descriptors = DescriptorPool(file_system, open_files_max)

@@ -36,7 +36,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from odradek.config.topic_config import TopicConfig
-from odradek.log.errors import LongValidation, RecordsRefused
+from odradek.log.errors import LongValidation, RecordsRefused, Rejection
 from odradek.log.origin import AppendOrigin
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -119,6 +119,14 @@ class _Topic(NamedTuple):
         return self.now_ms + self.config.message_timestamp_after_max_ms
 
 
+class _InvalidFormat(InvalidRecords):
+    """The batch has a format that is no longer supported."""
+
+
+class _InvalidClaim(InvalidRecords):
+    """The offsets or the sequence number of the batch are impossible."""
+
+
 def validate(
     records: Buffer,
     origin: AppendOrigin,
@@ -142,7 +150,14 @@ def validate(
             _check_claims(batch)
         return _accept(topic, batch, origin)
     except CorruptBatch as error:
-        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+        rejection = Rejection.CHECKSUM
+        raise RecordsRefused(ErrorCode.CORRUPT_MESSAGE, str(error), (), rejection) from None
+    except _InvalidFormat as error:
+        rejection = Rejection.FORMAT
+        raise RecordsRefused(ErrorCode.INVALID_RECORD, str(error), (), rejection) from None
+    except _InvalidClaim as error:
+        rejection = Rejection.OFFSET_OR_SEQUENCE
+        raise RecordsRefused(ErrorCode.INVALID_RECORD, str(error), (), rejection) from None
     except InvalidRecords as error:
         raise RecordsRefused(ErrorCode.INVALID_RECORD, str(error)) from None
 
@@ -152,14 +167,14 @@ def _only_batch(topic: _Topic, records: Buffer, origin: AppendOrigin) -> RecordB
     if size is None:
         raise InvalidRecords("the payload has no complete record batch")
     if records[MAGIC_POSITION] != MAGIC:
-        raise InvalidRecords(
+        raise _InvalidFormat(
             f"record batches of format {records[MAGIC_POSITION]} are no longer supported"
         )
     if _next_batch_size(memoryview(records)[size:]) is not None:
         raise InvalidRecords("the payload has more than one record batch")
     batch = RecordBatch(records)
     if origin is AppendOrigin.CLIENT and batch.base_offset != 0:
-        raise InvalidRecords(f"the base offset of a batch has to be 0, not {batch.base_offset}")
+        raise _InvalidClaim(f"the base offset of a batch has to be 0, not {batch.base_offset}")
     _check_size(topic, batch)
     batch.check()
     return batch
@@ -191,15 +206,15 @@ def _check_size(topic: _Topic, batch: RecordBatch) -> None:
 def _check_claims(batch: RecordBatch) -> None:
     delta, count = batch.last_offset_delta, batch.count
     if delta < 0:
-        raise InvalidRecords(f"a batch cannot end {-delta} before its base offset")
+        raise _InvalidClaim(f"a batch cannot end {-delta} before its base offset")
     if count <= 0:
-        raise InvalidRecords(f"a batch cannot count {count} records")
+        raise _InvalidClaim(f"a batch cannot count {count} records")
     if delta + 1 != count:
-        raise InvalidRecords(f"a batch of {count} records cannot span {delta + 1} offsets")
+        raise _InvalidClaim(f"a batch of {count} records cannot span {delta + 1} offsets")
     if batch.is_control:
         raise InvalidRecords("clients must not write control records")
     if batch.has_producer_id and batch.base_sequence < 0:
-        raise InvalidRecords(
+        raise _InvalidClaim(
             f"producer {batch.producer_id} sent sequence number {batch.base_sequence}"
         )
 
@@ -317,6 +332,7 @@ def _walk(topic: _Topic, batch: RecordBatch) -> tuple[bool, int]:
             f"{len(keyless)} records have no key, but {topic.partition} is compacted; "
             f"the first: {shown}",
             errors,
+            Rejection.NO_KEY,
         )
     return in_order, max_timestamp
 

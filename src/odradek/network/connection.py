@@ -33,6 +33,7 @@ from odradek.network.peer import Peer
 from odradek.network.receive_buffers import ReceiveBuffers
 from odradek.network.responses import ResponseOrder, Slot
 from odradek.network.turns import Turns
+from odradek.telemetry.request_metrics import RequestMetrics
 
 OUTPUT_BYTES_MAX: Final = 1024 * 1024
 """The responses to pipelined requests are collected up to this size, and then sent."""
@@ -91,6 +92,8 @@ class Connection:
     """The connection of one client. Use it only on the event loop's thread."""
 
     __slots__ = (
+        "_blocked_at",
+        "_blocked_by",
         "_bytes_at_sweep",
         "_input",
         "_is_muted",
@@ -101,6 +104,7 @@ class Connection:
         "_is_waiting",
         "_is_writing",
         "_loop",
+        "_metrics",
         "_muted_until",
         "_order",
         "_output",
@@ -113,6 +117,7 @@ class Connection:
         "_unmute_timer",
         "bytes_in",
         "closed",
+        "held_since",
         "peer",
         "respond",
     )
@@ -145,6 +150,13 @@ class Connection:
         """Whether no frame may be processed now."""
         self._is_writing = False
         """Whether unsent output waits until the transport is writable."""
+        self.held_since = 0.0
+        """When the frames that are processed now began to wait for their turn; 0 if they did not."""
+        self._metrics: RequestMetrics | None = None
+        """The counters of the newest request's API."""
+        self._blocked_by: RequestMetrics | None = None
+        self._blocked_at = 0.0
+        """While the transport accepts no output: the counters of the newest response, and since when."""
         self._is_waiting = False
         """Whether the connection waits for its next turn, because the client has sent many requests."""
         self._pauses = 0
@@ -234,6 +246,7 @@ class Connection:
             self._is_stranger = False
             self._transport.prefer()
         if position == end or self.closed:
+            self.held_since = 0.0
             held = self._input
             if held is not None and held.memory is not None:
                 held.clear()
@@ -267,6 +280,8 @@ class Connection:
         processed, because a client that needs no responses may close the connection at once.
         """
         self._is_stopped = self._is_waiting = True
+        if not self.held_since:
+            self.held_since = self._owner.turns.now()
         if self._is_reading:
             self._is_reading = False
             self._transport.unwatch_readable()
@@ -296,6 +311,13 @@ class Connection:
         if not (self._is_stopped or self._is_reading):
             self._is_reading = True
             self._transport.watch_readable(self.on_readable)
+
+    def count_in(self, metrics: RequestMetrics) -> None:
+        """Note the counters of the request that is being dispatched."""
+        self._metrics = metrics
+        if self.held_since:
+            waited = self._owner.turns.now() - self.held_since
+            metrics.record_queued(int(waited * 1_000_000))
 
     # -- output -----------------------------------------------------------------------------
 
@@ -339,6 +361,7 @@ class Connection:
             return
         if not done:
             self._is_writing = self._is_stopped = True
+            self._blocked_by, self._blocked_at = self._metrics, self._loop.time()
             self._transport.watch_writable(self._on_writable)
 
     def _on_writable(self) -> None:
@@ -350,6 +373,9 @@ class Connection:
             self.close()
             return
         self._is_writing = False
+        if self._blocked_by is not None:
+            blocked = self._loop.time() - self._blocked_at
+            self._blocked_by.record_sent_late(int(blocked * 1_000_000))
         self._transport.unwatch_writable()
         self._continue()
 

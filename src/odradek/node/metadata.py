@@ -95,7 +95,7 @@ class NodeMetadata:
 
     def sources(self) -> MetadataSources:
         """Return the parts that metrics are read from."""
-        return MetadataSources(self.raft, self.cache, self.publishers, self.loader)
+        return MetadataSources(self.raft, self.cache, self.publishers, self.loader, self._snapshots)
 
     @property
     def is_only_voter(self) -> bool:

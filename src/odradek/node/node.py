@@ -353,6 +353,8 @@ class Node:
             self.dispatcher,
             self.selector,
             self._quotas,
+            self._clock.now_ms,
+            self._clock.monotonic_ms,
         )
 
     def _run_periodic_tasks(self) -> None:

@@ -36,6 +36,8 @@ class Kind(Enum):
     """One attribute, which goes up and down."""
     COUNT = "count"
     """One attribute, which only grows."""
+    RATE = "rate"
+    """One attribute: the rate of events, averaged over a minute. The values of the rows are counts."""
     METER = "meter"
     """`Count` of events, and their rates."""
     HISTOGRAM = "histogram"
@@ -126,10 +128,15 @@ def timer(pattern: str, text: str, rows: Iterable[Row]) -> Metric:
 def attribute(pattern: str, name: str, text: str, rows: Iterable[Row]) -> Metric:
     """Return one attribute of MBeans without a name, such as `raft-metrics`.
 
-    An attribute whose name ends with `-total` or `-count` and is documented as a total only grows.
+    An attribute whose name ends with `-total` only grows.
     """
     kind = Kind.COUNT if name.endswith("-total") else Kind.VALUE
     return Metric(parse(pattern), kind, name, text, rows)
+
+
+def rate(pattern: str, name: str, text: str, rows: Iterable[Row]) -> Metric:
+    """Return an attribute that is the rate of events per second. The rows have the counts."""
+    return Metric(parse(pattern), Kind.RATE, name, text, rows)
 
 
 def own(name: str, text: str, rows: Iterable[Row], *keys: str) -> Metric:

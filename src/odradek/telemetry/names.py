@@ -210,7 +210,8 @@ def jmx(metric: Metric) -> Iterator[Exposed]:
     if mbean.name:
         fixed = (("name", mbean.name), *fixed)
     for each in attributes(metric):
-        name = _safe(mbean.domain, mbean.type, each)
+        # Newer versions of the exporter reserve the ending for counters, which have a rule.
+        name = _safe(mbean.domain, mbean.type, each).removesuffix("_total")
         text = "state" if each == _STATE else ""
         yield Exposed(name, _UNTYPED, each, labels, "", fixed, text)
 

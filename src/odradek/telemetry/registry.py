@@ -49,6 +49,9 @@ class Registry:
             if metric.kind is Kind.HISTOGRAM or not attribute.endswith("Rate"):
                 return value.attribute(attribute, PERCENTILES)
             value = value.count
+        if metric.kind is Kind.RATE:
+            assert not isinstance(value, str), "events are counted"
+            return self._rates.averages((metric.mbean, attribute, tags), value)[0]
         if metric.kind in {Kind.METER, Kind.TIMER} and attribute != "Count":
             assert not isinstance(value, str), "events are counted"
             return self._rate(metric, attribute, tags, value) / metric.per_second

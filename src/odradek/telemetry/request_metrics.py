@@ -50,9 +50,11 @@ class RequestMetrics:
     __slots__ = (
         "_immediate",
         "_local",
+        "_queued",
         "_remote",
         "_request_sizes",
         "_response_sizes",
+        "_sent_late",
         "_total",
         "by_error",
         "by_version",
@@ -83,6 +85,10 @@ class RequestMetrics:
         self._local: Distribution | None = None
         self._remote: Distribution | None = None
         """The durations of deferred requests. None until the first one."""
+        self._queued: Distribution | None = None
+        """How long requests waited for their turn. None until one did."""
+        self._sent_late: Distribution | None = None
+        """How long clients did not accept responses. None until one did not."""
         self._request_sizes = Distribution()
         self._response_sizes = Distribution()
 
@@ -115,6 +121,18 @@ class RequestMetrics:
             self._request_sizes.add(bytes_in)
             self._response_sizes.add(bytes_out)
 
+    def record_queued(self, waited_us: int) -> None:
+        """Count a request that has waited for the turn of its connection."""
+        if self._queued is None:
+            self._queued = Distribution()
+        self._queued.add(waited_us)
+
+    def record_sent_late(self, waited_us: int) -> None:
+        """Count a response that the client has not accepted at once."""
+        if self._sent_late is None:
+            self._sent_late = Distribution()
+        self._sent_late.add(waited_us)
+
     def record_errors(self, codes: list[int]) -> None:
         """Count the errors of one response, which has at least one."""
         self.failed_responses += 1
@@ -133,8 +151,19 @@ class RequestMetrics:
 
     def remote_times(self) -> Histogram:
         """Return the ms in which requests waited."""
-        zeros = Histogram.of_zeros(self._immediate.count, _MS_PER_US)
-        return zeros if self._remote is None else zeros.plus(self._remote.read(_MS_PER_US))
+        return _with_zeros(self._remote, self.count)
+
+    def queue_times(self) -> Histogram:
+        """Return the ms that received requests waited for the turn of their connection."""
+        return _with_zeros(self._queued, self.count)
+
+    def send_times(self) -> Histogram:
+        """Return the ms that responses waited until the client accepted them."""
+        return _with_zeros(self._sent_late, self.count)
+
+    def nothing(self) -> Histogram:
+        """Return a zero for each request."""
+        return Histogram.of_zeros(self.count, _MS_PER_US)
 
     def request_sizes(self) -> Histogram:
         """Return the bytes of requests. The percentiles are those of a sample."""
@@ -145,6 +174,14 @@ class RequestMetrics:
         """Return the bytes of responses. The percentiles are those of a sample."""
         buckets = list(self._response_sizes.buckets)
         return Histogram(self.count, self.bytes_out, self.bytes_out_max, buckets)
+
+
+def _with_zeros(some: Distribution | None, count: int) -> Histogram:
+    """Return the values of some requests, and zeros for the others of `count` requests."""
+    if some is None:
+        return Histogram.of_zeros(count, _MS_PER_US)
+    zeros = Histogram.of_zeros(max(0, count - some.count), _MS_PER_US)
+    return zeros.plus(some.read(_MS_PER_US))
 
 
 def _plus(immediate: Distribution, deferred: Distribution | None) -> Histogram:

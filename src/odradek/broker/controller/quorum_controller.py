@@ -54,6 +54,7 @@ from odradek.env.randomness import RandomBytes
 from odradek.log.errors import DiskFull, LogDirectoryOffline
 from odradek.model import api_keys
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.telemetry.request_metrics import Distribution
 from odradek.wire.primitives import Message
 
 log = logging.getLogger("odradek.controller")
@@ -107,6 +108,12 @@ class QuorumController:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         """The time for which `_timer` is set."""
+        self.times = Distribution()
+        """The µs of processing requests and periodic work (a metric)."""
+        self.timed_out = 0
+        """Number of requests whose records were not committed in time."""
+        self.elections = 0
+        """How often a node became the active controller."""
         self._activated: asyncio.Future[None] = self._loop.create_future()
 
     # -- the raft client ------------------------------------------------------------------------
@@ -139,6 +146,8 @@ class QuorumController:
         """
         # This node may lead again in a later epoch. Then records of the earlier one may be lost.
         self._deactivate()
+        if leader.leader_id >= 0:
+            self.elections += 1
         if self._raft.is_leader:
             self._activate(leader.epoch)
 
@@ -276,13 +285,19 @@ class QuorumController:
         if request.API_KEY == api_keys.UPDATE_FEATURES:
             problem = self._raft.machine.upgrade_problem()
             moment = moment._replace(kraft_upgrade_problem=problem)
+        began_ns = self._clock.monotonic_ns()
         decision = machine.decide(moment, request, version)
         if decision.raises_kraft_version:
             self._raft.upgrade()
         self._append_decision(decision)
         self._set_timer()
+        self.times.add((self._clock.monotonic_ns() - began_ns) // 1000)
         if decision.records or self._waiting:
-            await _within(self._wait_for_commit(), getattr(request, "timeout_ms", 0))
+            try:
+                await _within(self._wait_for_commit(), getattr(request, "timeout_ms", 0))
+            except ApiError as error:
+                self.timed_out += error.code is ErrorCode.REQUEST_TIMED_OUT
+                raise
         if quota is not None:
             decision.response.throttle_time_ms = quota.finish(self._clock.monotonic_ms())
         return decision.response
@@ -369,6 +384,7 @@ class QuorumController:
         machine = self._machine
         if machine is None:
             return
+        began_ns = self._clock.monotonic_ns()
         decision = machine.due(self._moment())
         if decision is not None:
             if decision.response:
@@ -378,6 +394,7 @@ class QuorumController:
             except (DiskFull, ApiError) as error:
                 log.error("the controller's periodic work is postponed: %s", error.message)
                 machine.postpone(self._clock.monotonic_ms())
+        self.times.add((self._clock.monotonic_ns() - began_ns) // 1000)
         self._set_timer()
 
 

@@ -23,7 +23,7 @@ from odradek.config.broker_config import BrokerConfig
 from odradek.core.group.consumer.heartbeat import validate
 from odradek.core.group.coordinator.machine import GroupMachine
 from odradek.core.group.group import Committer, GroupType, Requester
-from odradek.core.group.state import GroupState
+from odradek.core.group.state import GroupState, OffsetCounts
 from odradek.core.group.streams.validation import validate as validate_streams
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage, TopicImage
@@ -360,6 +360,18 @@ class GroupCoordinator(Coordinator[GroupMachine]):
             for kind, count in machine.state.rebalances.items():
                 counts[kind] += count
         return counts
+
+    def count_offsets(self) -> tuple[int, OffsetCounts]:
+        """Return the number of stored offsets, and how many were committed, expired and deleted."""
+        stored, sums = 0, OffsetCounts()
+        for machine in self.runtime.machines():
+            for topics in list(machine.offsets.committed.values()):
+                stored += sum(map(len, topics.values()))
+            counts = machine.state.offset_counts
+            sums.on_committed(counts.committed)
+            sums.on_expired(counts.expired)
+            sums.on_deleted(counts.deleted)
+        return stored, sums
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
         """Yield (group id, topic, partition, offset) for each committed offset."""

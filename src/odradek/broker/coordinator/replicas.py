@@ -65,7 +65,7 @@ class ReplicaPartition:
             verification_guard=verification_guard,
             transaction_version=transaction_version,
         )
-        partition.on_appended(len(batch))
+        partition.on_appended(len(batch), info.last_offset + 1 - info.base_offset)
         return info.last_offset + 1
 
     def append_records(self, timestamp: int, records: Sequence[tuple[bytes, bytes]]) -> int:
@@ -82,7 +82,7 @@ class ReplicaPartition:
         size = log.appender.append_own_records(
             timestamp, records, partition.registration.leader_epoch
         )
-        partition.on_appended(size)
+        partition.on_appended(size, len(records))
         return log.log_end_offset
 
     def delete_records_before(self, offset: int) -> None:

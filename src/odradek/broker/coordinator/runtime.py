@@ -18,6 +18,7 @@ from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.errors import CorruptBatch, InvalidRecords
+from odradek.telemetry.recent_times import RecentTimes
 
 MachineT = TypeVar("MachineT", bound=CoordinatorMachine)
 
@@ -50,6 +51,8 @@ class CoordinatorRuntime(Generic[MachineT]):
         self._load_turn = asyncio.Lock()
         """Partitions are loaded one after the other. Concurrent loads would make each iteration of
         the event loop long."""
+        self.load_times: RecentTimes = RecentTimes()
+        """The ms that it took to load partitions (a metric)."""
         self._image: MetadataImage = EMPTY_IMAGE
 
     # -- operations ----------------------------------------------------------------------------
@@ -87,6 +90,13 @@ class CoordinatorRuntime(Generic[MachineT]):
     def partitions(self) -> list[int]:
         """Return the partitions that this broker leads, loaded or not."""
         return list(self._epochs)
+
+    def count_by_state(self) -> dict[ShardState, int]:
+        """Return the number of partitions in each state."""
+        counts = dict.fromkeys(ShardState, 0)
+        for each in list(self._shards.values()):
+            counts[each.state] += 1
+        return counts
 
     @property
     def is_loading(self) -> bool:
@@ -160,6 +170,7 @@ class CoordinatorRuntime(Generic[MachineT]):
                 loaded = await loader.load()
                 self._activate(shard, loaded.end_offset)
             self._context.on_loaded(loaded.records)
+            self.load_times.record(loaded.duration_ms, self._context.clock.monotonic_ms())
             log.info(
                 "loaded %s: %d records, %d bytes in %d ms",
                 shard.name,

@@ -20,7 +20,7 @@ from odradek.broker.coordinator.context import ShardContext
 from odradek.broker.coordinator.coordinator import Coordinator
 from odradek.broker.coordinator.log import CoordinatorTopic
 from odradek.broker.coordinator.shard import Shard
-from odradek.broker.coordinator.share_apis import ShareStateApi
+from odradek.broker.coordinator.share_apis import WRITE, ShareStateApi
 from odradek.config.broker_config import BrokerConfig
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage
@@ -31,6 +31,7 @@ from odradek.env.executor import Executor
 from odradek.model.errors import ApiError
 from odradek.model.topic_name import SHARE_STATE_TOPIC
 from odradek.records.compression import Codec
+from odradek.telemetry.recent_times import RecentTimes
 
 log: Final = logging.getLogger("odradek.share")
 
@@ -48,6 +49,9 @@ class ShareCoordinator(Coordinator[ShareCoordinatorMachine]):
         on_loaded: Callable[[int], None] = lambda records: None,
     ) -> None:
         self._prune_alarm: asyncio.TimerHandle | None = None
+        self.writes = 0
+        """Number of states that were written (a metric)."""
+        self.write_times = RecentTimes()
         self._pruned: dict[int, int] = {}
         """The offset before which the records of each partition were last deleted."""
         super().__init__(
@@ -108,7 +112,28 @@ class ShareCoordinator(Coordinator[ShareCoordinatorMachine]):
                 records. Errors of the operation are in the result.
         """
         shard = self._shard(key.text)
-        return shard.write(getattr(shard.machine, api.operation), key, data)
+        answer = shard.write(getattr(shard.machine, api.operation), key, data)
+        if api is WRITE:
+            self._count_write(answer)
+        return answer
+
+    def _count_write(self, answer: Any) -> None:
+        """Count a write, and measure the time until its records are committed."""
+        self.writes += 1
+        began_ms = self._clock.monotonic_ms()
+
+        def measure(_: object = None) -> None:
+            now_ms = self._clock.monotonic_ms()
+            self.write_times.record(now_ms - began_ms, now_ms)
+
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(measure)
+        else:
+            measure()
+
+    def pruned(self) -> dict[int, int]:
+        """Return the offset before which the records of each partition were last deleted."""
+        return dict(self._pruned)
 
     async def answer(self, api: ShareStateApi, request: Any) -> Any:
         """Return the response to a request; every partition has its own result."""

@@ -138,6 +138,7 @@ def decide(
         refused = verdict(asked, writer)
         if refused is None:
             return Permission(writer, guards, errors, verification.queue(producer_id), asked)
+        verification.count(refused, 0)
         errors.update(_translated(refused, writer))
     return Permission(writer, guards, errors)
 

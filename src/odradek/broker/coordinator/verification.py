@@ -26,6 +26,7 @@ from odradek.core.transaction.transaction import EPOCH_BUMP_VERSION, gathered
 from odradek.env.clock import Clock
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.telemetry.request_metrics import Distribution
 
 
 class Protocol(Enum):
@@ -116,6 +117,10 @@ class Verification:
         self._remote = remote
         self._config = config
         self._clock = clock
+        self.times = Distribution()
+        """The µs that verifications took (a metric)."""
+        self.failures = 0
+        """Number of verifications that rejected a partition."""
         self._turns: dict[int, asyncio.Future[None]] = {}
         """Producer id -> a future that completes when the producer's last waiting request ends."""
 
@@ -177,6 +182,12 @@ class Verification:
                 return _all_refused(unavailable, writer, guards)
         return answer if isinstance(answer, asyncio.Future) else _refused(answer, writer)
 
+    def count(self, refused: Errors, duration_us: int) -> None:
+        """Count a verification and its result."""
+        self.times.add(duration_us)
+        if refused:
+            self.failures += 1
+
     async def confirm(self, writer: Writer, guards: Guards, asked: Asked | None = None) -> Errors:
         """Return the partitions that the coordinator rejects. The others belong to the transaction.
 
@@ -196,6 +207,7 @@ class Verification:
                     asked = _all_refused(error, writer, guards)
             elapsed_ms = self._clock.monotonic_ms() - started_ms
             if verdict(asked, writer) is not None or elapsed_ms >= limit_ms:
+                self.count(asked, elapsed_ms * 1000)
                 return asked
             await asyncio.sleep(config.add_partitions_to_txn_retry_backoff_ms / 1000)
             asked = None

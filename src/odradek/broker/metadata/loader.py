@@ -27,6 +27,9 @@ class MetadataLoader:
         self._batches = BatchLoader()
         self.image: MetadataImage = self._batches.image
         """The newest published image."""
+        self.last_timestamp_ms = -1
+        """When the newest committed batch was appended; -1: none was loaded yet."""
+        self.snapshots_loaded = 0
         self.is_catching_up = True
         """True until the loader has reached the high watermark for the first time."""
 
@@ -41,6 +44,7 @@ class MetadataLoader:
                 self._batches.load(batch.records, batch.base_offset, batch.epoch)
             else:  # a control batch advances only the offset
                 self._batches.load((), batch.next_offset, batch.epoch)
+        self.last_timestamp_ms = batches[-1].append_timestamp_ms
         if self.is_catching_up and batches[-1].next_offset < self._high_watermark():
             return
         change = self._batches.flush()
@@ -54,6 +58,7 @@ class MetadataLoader:
         Raises:
             ReplayError: the records contradict each other.
         """
+        self.snapshots_loaded += 1
         change = self._batches.load_snapshot(records, snapshot_id.offset - 1, snapshot_id.epoch)
         if not self.is_catching_up:
             self._publish(*change)

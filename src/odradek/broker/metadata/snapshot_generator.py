@@ -37,8 +37,16 @@ class SnapshotGenerator:
         self._bytes = 0
         """Bytes of the batches since the last snapshot."""
         self._last_append_ms = 0
+        self._written_at = self._loop.time()
+        """When the last snapshot was written, or else when the node was started, in seconds of the
+        event loop's clock."""
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def age_ms(self) -> int:
+        """Milliseconds since the last snapshot was written, or else since the start of the node."""
+        return int((self._loop.time() - self._written_at) * 1000)
 
     def handle_commit(self, batches: Sequence[CommittedBatch]) -> None:
         """Begin a snapshot if one is due, or start the timer for the next one."""
@@ -85,6 +93,7 @@ class SnapshotGenerator:
         values = (encode_record(record, level) for record in image_records(image))
         try:
             await self._raft.create_snapshot(snapshot_id, values, self._last_append_ms)
+            self._written_at = self._loop.time()
             log.info("wrote a snapshot of the metadata up to offset %d", image.offset)
         except (OSError, LogDirectoryOffline) as error:
             # The log still has all records. The next records start the next attempt.

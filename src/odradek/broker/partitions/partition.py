@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from odradek.broker.partitions.leading import ANY_BYTES, LeaderContext, Leading
 from odradek.core.metadata.image import PartitionRegistration
+from odradek.log.errors import RecordsRefused, Rejection
 from odradek.log.group_commit import Flushed
 from odradek.log.partition_log import PartitionLog
 from odradek.log.results import AppendInfo
@@ -33,6 +34,16 @@ Committed = Callable[[ApiError | None], None]
 None, or an error if the records may never become committed."""
 
 ACKS_ALL: Final = -1
+_KNOWN_ERRORS: Final = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
 _offset_of: Final = itemgetter(0)
 
 
@@ -67,6 +78,7 @@ class Partition:
         "_flushing_to",
         "_follower_waiters",
         "_follower_watches",
+        "_is_added",
         "_isr_size",
         "_lacks_replicas",
         "_leader_epoch",
@@ -76,14 +88,21 @@ class Partition:
         "_waiters",
         "_watches",
         "_when_flushed",
+        "appends",
         "bytes_in",
         "bytes_out",
+        "bytes_rejected",
+        "failed_appends",
+        "fetches",
         "index",
         "is_internal",
         "is_leader",
         "log",
+        "reassignment_bytes_in",
+        "reassignment_bytes_out",
         "records_in",
         "registration",
+        "rejections",
         "replication_bytes_in",
         "replication_bytes_out",
         "topic",
@@ -119,6 +138,17 @@ class Partition:
         """Callbacks of `when_committed` that have not been called, by ascending offset."""
         self._flushing_to = -1
         """The high watermark after the newest flush, if it succeeds; -1 after a failed flush."""
+        self.appends = 0
+        """Batches of producers, appended or not, and appends of coordinators."""
+        self.failed_appends = 0
+        self.fetches = 0
+        """How often the partition was read for a consumer or follower."""
+        self.bytes_rejected = 0
+        """Bytes of batches that were too large."""
+        self.rejections: dict[Rejection, int] | None = None
+        """Batches that were invalid. None until the first one."""
+        self.reassignment_bytes_in = 0
+        self.reassignment_bytes_out = 0
         self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -133,6 +163,7 @@ class Partition:
         self._leader_epoch = registration.leader_epoch
         self._isr_size = len(registration.isr)
         self._lacks_replicas = self._isr_size < len(registration.replicas)
+        self._is_added = self._node_id in registration.adding_replicas
 
     def use_log(self, log: PartitionLog) -> None:
         """Use another log with the same records. Waiting requests go on with it."""
@@ -198,6 +229,8 @@ class Partition:
     ) -> None:
         """Set the offsets that the leader has sent, after its records have been appended."""
         self.replication_bytes_in += appended_bytes
+        if self._is_added:
+            self.reassignment_bytes_in += appended_bytes
         log = self.log
         before = log.high_watermark
         if before != high_watermark:
@@ -250,24 +283,29 @@ class Partition:
             ApiError: this is not the leader, the ISR is too small, or the log rejects the records.
             LongValidation: the effort is SHORT, and validation takes longer.
         """
-        if not self.is_leader:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        log, leading = self.log, self._leading
-        if acks == ACKS_ALL:
-            if leading is not None:
-                if leading.is_under_min_isr:
-                    raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-            elif self._lacks_replicas and self._isr_size < log.config.min_insync_replicas:
-                raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        info = log.appender.append_as_leader(
-            records,
-            self._leader_epoch,
-            verification_guard=verification_guard,
-            effort=effort,
-            accepted=accepted,
-        )
         size = len(records)
+        try:
+            if not self.is_leader:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            log, leading = self.log, self._leading
+            if acks == ACKS_ALL:
+                if leading is not None:
+                    if leading.is_under_min_isr:
+                        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+                elif self._lacks_replicas and self._isr_size < log.config.min_insync_replicas:
+                    raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+            info = log.appender.append_as_leader(
+                records,
+                self._leader_epoch,
+                verification_guard=verification_guard,
+                effort=effort,
+                accepted=accepted,
+            )
+        except ApiError as error:
+            self.count_failure(error, size)
+            raise
         end = info.last_offset + 1
+        self.appends += 1
         self.records_in += end - info.base_offset
         self.bytes_in += size
         if leading is not None:
@@ -277,6 +315,21 @@ class Partition:
         else:
             self._advance_high_watermark(end, size)
         return info
+
+    def count_failure(self, error: ApiError, rejected_bytes: int) -> None:
+        """Count a batch that was not appended (metrics).
+
+        As in Apache Kafka, errors that a client can cause or await are no failures.
+        """
+        self.appends += 1
+        if error.code not in _KNOWN_ERRORS:
+            self.failed_appends += 1
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+            self.bytes_rejected += rejected_bytes
+        if isinstance(error, RecordsRefused) and error.rejection is not Rejection.OTHER:
+            if self.rejections is None:
+                self.rejections = {}
+            self.rejections[error.rejection] = self.rejections.get(error.rejection, 0) + 1
 
     def _replicate(self, leading: Leading, appended_bytes: int) -> None:
         """Let the followers fetch the appended records."""
@@ -299,7 +352,7 @@ class Partition:
         self.log.appender.append_marker(
             batch, marker, self.registration.leader_epoch, transaction_version
         )
-        self.on_appended(len(batch))
+        self.on_appended(len(batch), 1)
 
     def check_in_sync(self) -> None:
         """Raise an error if fewer replicas are in sync than `min.insync.replicas`.
@@ -317,8 +370,15 @@ class Partition:
         ):
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
-    def on_appended(self, appended_bytes: int) -> None:
-        """Advance the high watermark after an append, now or when the records are flushed."""
+    def on_appended(self, appended_bytes: int, records: int) -> None:
+        """Count an append that others have made, and advance the high watermark.
+
+        The high watermark advances now or when the records are flushed.
+        """
+        if records:
+            self.appends += 1
+            self.records_in += records
+            self.bytes_in += appended_bytes
         log, leading = self.log, self._leading
         if leading is not None:
             self._replicate(leading, appended_bytes)
@@ -429,13 +489,20 @@ class Partition:
         self._notify_followers(0)
         return log_start_offset
 
+    def count_fetch(self) -> None:
+        """Count a read for a consumer or follower."""
+        self.fetches += 1
+
     def on_fetched(self, fetched_bytes: int) -> None:
         """Count the bytes of records that are sent to a consumer."""
         self.bytes_out += fetched_bytes
 
-    def on_replicated(self, fetched_bytes: int) -> None:
+    def on_replicated(self, fetched_bytes: int, broker_id: int) -> None:
         """Count the bytes of records that are sent to a follower."""
         self.replication_bytes_out += fetched_bytes
+        adding = self.registration.adding_replicas
+        if adding and broker_id in adding:
+            self.reassignment_bytes_out += fetched_bytes
         leading = self._leading
         if leading is not None and leading.throttled_topics:
             leading.sent(fetched_bytes)

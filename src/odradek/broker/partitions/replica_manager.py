@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from odradek.broker.partitions.partition import Partition
+from odradek.broker.partitions.topic_counters import Departed
 from odradek.core.metadata.delta import MetadataDelta, TopicDelta
 from odradek.core.metadata.image import (
     EMPTY_IMAGE,
@@ -112,6 +113,8 @@ class ReplicaManager:
         """The listener of each topic whose elections a coordinator needs, by topic name."""
         self.resignation_listeners: list[Callable[[Partition], None]] = []
         """Functions that are called when this broker no longer leads a partition."""
+        self.departed = Departed()
+        """What partitions have counted that are no longer here."""
         self._image = EMPTY_IMAGE
         self._offline: dict[tuple[str, int], None] = {}
         self._loop = loop
@@ -382,12 +385,12 @@ class ReplicaManager:
         """Apply the partition's registration to its replication."""
         replication = self._replication
         if replication is None:
-            partition.on_appended(0)
+            partition.on_appended(0, 0)
         elif partition.is_replicated:
             replication.follow(partition)
         else:
             replication.leave(partition)
-            partition.on_appended(0)
+            partition.on_appended(0, 0)
 
     def _open_some(self) -> None:
         """Open waiting partitions: at least one, and more within the time limit."""
@@ -465,6 +468,7 @@ class ReplicaManager:
             self._replication.leave(partition)
         by_id = self.by_id.get(partition.topic_id, {})
         by_id.pop(partition.index, None)
+        self.departed.add(partition, is_last=not by_id)
         if not by_id:
             self.by_id.pop(partition.topic_id, None)
             for wire_name in _wire_names(partition.topic, partition.topic_id):

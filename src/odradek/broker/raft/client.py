@@ -127,7 +127,7 @@ class RaftClient:
         self._on_failure = on_failure
         self._loop = asyncio.get_running_loop()
         self.obstacles = Obstacles(config, cluster_id)
-        self._peers = (
+        self.peers = (
             None
             if network is None
             else Peers(network, random_bytes, cluster_id, config, self.obstacles, self._on_response)
@@ -281,8 +281,8 @@ class RaftClient:
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._peers is not None:
-            self._peers.close()
+        if self.peers is not None:
+            self.peers.close()
         self._refuse_waiting()
 
     def _refuse_waiting(self) -> None:
@@ -321,7 +321,7 @@ class RaftClient:
             self._fail(self._failure_of(error))
         finally:
             self._is_stepping = False
-        role = self.machine.role
+        self.log.times.on_role(role := self.machine.role, self._clock.monotonic_ms())
         if self.machine.is_stopping and not (isinstance(role, Resigned) and role.untold):
             self._resigned.set()
         self._set_timer()
@@ -356,8 +356,8 @@ class RaftClient:
             case PersistElection():
                 self._persist(effect.election)
             case SendRequest():
-                assert self._peers is not None, "the only voter asks nobody"
-                self._peers.send(effect)
+                assert self.peers is not None, "the only voter asks nobody"
+                self.peers.send(effect)
             case Respond():
                 self._respond(effect)
             case BecomeLeader():

@@ -17,6 +17,7 @@ from odradek.broker.raft.control import (
     control_messages,
 )
 from odradek.broker.raft.quorum_state import QUORUM_STATE, read_election, write_election
+from odradek.broker.raft.quorum_times import QuorumTimes
 from odradek.broker.raft.snapshots import (
     Snapshot,
     SnapshotId,
@@ -67,6 +68,8 @@ class MetadataLog:
         self.path = path
         self.snapshots: list[SnapshotId] = []
         """The snapshots on disk, oldest first."""
+        self.times = QuorumTimes()
+        """How long commits and elections take."""
         self.records_appended = 0
         """Records that this node has appended as leader since its start (a metric)."""
         self.records_fetched = 0
@@ -177,6 +180,12 @@ class MetadataLog:
         """The snapshot with the highest end offset."""
         return self.snapshots[-1] if self.snapshots else None
 
+    def snapshot_bytes(self) -> int:
+        """Return the size of the latest snapshot; 0 if there is none. May be called on any thread."""
+        latest = self.latest_snapshot
+        status = None if latest is None else self._file_system.status(f"{self.path}/{latest.name}")
+        return 0 if status is None else status.size
+
     # -- the log --------------------------------------------------------------------------------
 
     def append(self, values: Iterable[bytes], epoch: int, now_ms: int) -> tuple[int, int]:
@@ -195,6 +204,7 @@ class MetadataLog:
         batch = builder.build()
         self._log.append_as_leader(batch, epoch, AppendOrigin.RAFT_LEADER)
         self.records_appended += self._log.log_end_offset - base_offset
+        self.times.on_appended(self._log.log_end_offset, self._storage.clock.monotonic_ms())
         return base_offset, len(batch)
 
     def append_control(self, messages: Iterable[ControlMessage], epoch: int, now_ms: int) -> None:
@@ -214,6 +224,7 @@ class MetadataLog:
             DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
         end_offset = self._log.log_end_offset
+        self.times.on_new_epoch()
         self._log.append_as_follower(records, epoch)
         self.records_fetched += self._log.log_end_offset - end_offset
         return end_offset
@@ -240,6 +251,7 @@ class MetadataLog:
 
     def on_leader_epoch(self, epoch: int) -> None:
         """Begin a leader epoch at the end of the log: this node leads from now on."""
+        self.times.on_new_epoch()
         self._log.on_leader_epoch(epoch)
 
     def batches(self, offset: int) -> Iterator[RecordBatch]:
@@ -272,6 +284,7 @@ class MetadataLog:
     def set_high_watermark(self, offset: int) -> None:
         """Set the high watermark: all records below `offset` are committed."""
         self._log.high_watermark = offset
+        self.times.on_committed(offset, self._storage.clock.monotonic_ms())
 
     def failed(self, error: OSError) -> Exception:
         """Process a failed flush; return the exception to raise."""

@@ -78,6 +78,11 @@ class Peers:
         self._on_response = on_response
         self._obstacles = obstacles
         self._clients: dict[Destination, tuple[NodeClient, PeerVersions]] = {}
+        self.requests_sent = 0
+        self.bytes_sent = 0
+        self.responses_received = 0
+        self.bytes_received = 0
+        """Counters of the requests of the quorum (metrics). Bytes are those of messages."""
         self._refused: set[Destination] = set()
         """Nodes for which an error was logged."""
 
@@ -93,9 +98,14 @@ class Peers:
             self._loop.call_soon(self._on_response, effect.request_id, None)
             return
 
+        self.requests_sent += 1
+        self.bytes_sent += sum(map(len, parts))
+
         def on_done(view: memoryview | None, error: RequestError | None) -> None:
             response = None
             if view is not None:
+                self.responses_received += 1
+                self.bytes_received += len(view)
                 message = _decoded(key, version, view)
                 if message is not None:
                     self._obstacles.answered(effect.destination, message)

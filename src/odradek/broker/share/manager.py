@@ -21,6 +21,7 @@ from odradek.broker.share.dead_letters import DeadLetterWriter
 from odradek.broker.share.local import LocalSharePartition, Tasks
 from odradek.broker.share.persister import Persister
 from odradek.broker.share.settings import ShareGroupSettings
+from odradek.broker.share.topic_counts import ShareTopicCounts
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import duration_ms
 from odradek.core.share.acknowledgement import AcknowledgementBatch
@@ -31,6 +32,7 @@ from odradek.env.page_cache import ReadWouldBlock
 from odradek.log.results import TimestampOffset
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.peer import Peer
+from odradek.telemetry.request_metrics import Distribution
 
 log: Final = logging.getLogger("odradek.share")
 
@@ -78,6 +80,9 @@ class SharePartitionManager:
         self._groups_of: dict[Peer, set[str]] = {}
         """The groups of all sessions that were opened on each connection, also of closed ones."""
         self._tasks = Tasks(loop)
+        self.topic_counts = ShareTopicCounts()
+        self.load_times = Distribution()
+        """The µs that it took to load share partitions (a metric)."""
         self.acknowledged: Counter[int] = Counter()
         """Number of acknowledged records by the type of acknowledgement (a metric)."""
         replicas.resignation_listeners.append(self.on_resigned)
@@ -117,10 +122,16 @@ class SharePartitionManager:
             self._replicas.wake,
         )
         self._groups.setdefault(group_id, {})[key] = local
-        local.load(self._find_start, self._on_loaded, self._settling.get((group_id, key)))
+        began_ns = self._clock.monotonic_ns()
+        local.load(
+            self._find_start,
+            lambda loaded: self._on_loaded(loaded, began_ns),
+            self._settling.get((group_id, key)),
+        )
         return local
 
-    def _on_loaded(self, local: LocalSharePartition) -> None:
+    def _on_loaded(self, local: LocalSharePartition, began_ns: int) -> None:
+        self.load_times.add((self._clock.monotonic_ns() - began_ns) // 1000)
         if local.load_error is not None:
             log.debug("a share partition of %s has failed: %s", local.group_id, local.load_error)
             self._remove(local)

@@ -24,12 +24,36 @@ def no_note(group_id: str, text: str) -> None:
     """Ignore the message."""
 
 
+class OffsetCounts:
+    """Numbers of offsets since the machine was created (metrics)."""
+
+    __slots__ = ("committed", "deleted", "expired")
+
+    def __init__(self) -> None:
+        self.committed = 0
+        self.expired = 0
+        self.deleted = 0
+        """Offsets that a client has deleted."""
+
+    def on_committed(self, count: int) -> None:
+        """Count committed offsets."""
+        self.committed += count
+
+    def on_expired(self, count: int) -> None:
+        """Count offsets that have expired."""
+        self.expired += count
+
+    def on_deleted(self, count: int) -> None:
+        """Count offsets that a client has deleted."""
+        self.deleted += count
+
+
 class GroupState:
     """The groups of one partition, and the dependencies of the state machine."""
 
     __slots__ = (
         "_group_configs", "_group_defaults", "clock", "config", "effects", "groups", "image",
-        "journal", "note", "random_bytes", "rebalances", "timers",
+        "journal", "note", "offset_counts", "random_bytes", "rebalances", "timers",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +78,8 @@ class GroupState:
         self.image: MetadataImage = EMPTY_IMAGE
         self.rebalances = dict.fromkeys(GroupType, 0)
         """Number of rebalances since this machine was created."""
+
+        self.offset_counts = OffsetCounts()
 
     def update_config(self, config: BrokerConfig) -> None:
         """Apply changed settings."""

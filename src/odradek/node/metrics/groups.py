@@ -3,21 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from odradek.broker.coordinator.runtime import CoordinatorRuntime
+from odradek.broker.coordinator.shard import ShardState
+from odradek.core.group.classic.group import ClassicState
+from odradek.core.group.group import GroupType
 from odradek.node.metrics.sources import BrokerSources
-from odradek.telemetry.mbeans import Metric, Row, gauge, one, own, own_count
+from odradek.telemetry.mbeans import (
+    Metric,
+    Row,
+    attribute,
+    gauge,
+    one,
+    own,
+    own_count,
+    rate,
+)
 
 _LAG_EXPORTER = "kafka_consumergroup"
+_MANAGER = "kafka.coordinator.group:type=GroupMetadataManager,name="
+_COORDINATOR = "kafka.server:type=group-coordinator-metrics"
+_PROTOCOLS = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS)
+_REBALANCES = {
+    GroupType.CLASSIC: "group-completed-rebalance",
+    GroupType.CONSUMER: "consumer-group-rebalance",
+    GroupType.SHARE: "share-group-rebalance",
+    GroupType.STREAMS: "streams-group-rebalance",
+}
+
+
+def coordinators(node: BrokerSources) -> Iterator[Metric]:
+    """Yield the metrics of the partitions of the coordinators' topics."""
+    parts = node.broker.coordinators
+    now_ms = node.broker.clock.monotonic_ms()
+    yield from _partitions("group", parts.groups.runtime, now_ms)
+    yield from _partitions("transaction", parts.transactions.runtime, now_ms)
+    yield from _partitions("share", parts.shares.runtime, now_ms)
+
+
+def _partitions(name: str, runtime: CoordinatorRuntime[Any], now_ms: int) -> Iterator[Metric]:
+    pattern = f"kafka.server:type={name}-coordinator-metrics"
+    counts = runtime.count_by_state()
+    yield attribute(
+        f"{pattern},state=*",
+        "num-partitions",
+        "Partitions of the coordinator's topic that this broker leads, by state.",
+        [
+            ((state.value,), counts[state])
+            for state in (ShardState.LOADING, ShardState.ACTIVE, ShardState.FAILED)
+        ],
+    )
+    mean, largest = runtime.load_times.read(now_ms)
+    for ending, value in (("avg", mean), ("max", largest)):
+        yield attribute(
+            pattern,
+            f"partition-load-time-{ending}",
+            "Milliseconds that it took to load partitions in the last minute.",
+            one(value),
+        )
 
 
 def groups(node: BrokerSources) -> Iterator[Metric]:
     """Yield the numbers of groups and of rebalances."""
-    states = node.broker.coordinators.groups.count_by_state()
+    coordinator = node.broker.coordinators.groups
+    states = coordinator.count_by_state()
+    of_type = dict.fromkeys(_PROTOCOLS, 0)
+    for (kind, _), count in states.items():
+        of_type[kind] += count
     yield gauge(
-        "kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups",
-        "Groups that this broker coordinates.",
-        one(sum(states.values())),
+        f"{_MANAGER}NumGroups",
+        "Classic groups that this broker coordinates.",
+        one(of_type[GroupType.CLASSIC]),
     )
+    for each in ClassicState:
+        yield gauge(
+            f"{_MANAGER}NumGroups{each.value}",
+            f"Classic groups in the state {each.value}.",
+            one(states.get((GroupType.CLASSIC, each.value), 0)),
+        )
+    yield attribute(
+        f"{_COORDINATOR},protocol=*",
+        "group-count",
+        "Groups that this broker coordinates, by type.",
+        [((kind.value,), count) for kind, count in of_type.items()],
+    )
+    for kind in (GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS):
+        yield attribute(
+            f"{_COORDINATOR},state=*",
+            f"{kind.value}-group-count",
+            "Groups of one type, by state.",
+            [((state,), count) for (of, state), count in states.items() if of is kind],
+        )
     yield own(
         "odradek_groups",
         "Groups by type and state.",
@@ -25,15 +102,33 @@ def groups(node: BrokerSources) -> Iterator[Metric]:
         "type",
         "state",
     )
+    yield from _rebalances(coordinator.count_rebalances())
+
+
+def _rebalances(counts: dict[GroupType, int]) -> Iterator[Metric]:
+    for kind, name in _REBALANCES.items():
+        text = f"Rebalances of {kind.value} groups."
+        yield rate(_COORDINATOR, f"{name}-rate", text, one(counts[kind]))
+        yield attribute(_COORDINATOR, f"{name}-count", text, one(counts[kind]))
     yield own_count(
         "odradek_group_rebalances",
         "Rebalances of groups.",
-        [
-            ((k.value,), count)
-            for k, count in node.broker.coordinators.groups.count_rebalances().items()
-        ],
+        [((kind.value,), count) for kind, count in counts.items()],
         "type",
     )
+
+
+def offset_counts(node: BrokerSources) -> Iterator[Metric]:
+    """Yield the numbers of offsets that are stored, committed, expired and deleted."""
+    stored, counts = node.broker.coordinators.groups.count_offsets()
+    yield gauge(f"{_MANAGER}NumOffsets", "Committed offsets that are stored.", one(stored))
+    for name, text, count in (
+        ("offset-commit", "Committed offsets.", counts.committed),
+        ("offset-expiration", "Offsets that have expired.", counts.expired),
+        ("offset-deletion", "Offsets that a client has deleted.", counts.deleted),
+    ):
+        yield rate(_COORDINATOR, f"{name}-rate", text, one(count))
+        yield attribute(_COORDINATOR, f"{name}-count", text, one(count))
 
 
 def offsets(node: BrokerSources) -> Iterator[Metric]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.node.metrics.sources import BrokerSources
-from odradek.telemetry.mbeans import Metric, gauge, one, own_count
+from odradek.telemetry.mbeans import Metric, gauge, one, own_count, timer
 
 
 def directories(node: BrokerSources) -> Iterator[Metric]:
@@ -21,6 +21,16 @@ def directories(node: BrokerSources) -> Iterator[Metric]:
         f"{pattern}LogDirectoryOffline,logDirectory=*",
         "1 if a log directory has failed.",
         [((each.path,), int(each.is_offline)) for each in found],
+    )
+
+
+def flushes(node: BrokerSources) -> Iterator[Metric]:
+    """Yield the times of flushes."""
+    yield timer(
+        "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs",
+        "Milliseconds that flushes of partitions took. Quantiles are upper bounds, exact to a factor "
+        "of 2.",
+        one(node.broker.storage.logs.storage.flush_times.read(0.001)),
     )
 
 

@@ -84,12 +84,28 @@ def event_loop(node: MetricSources) -> Iterator[Metric]:
         one(idle_ns),
         1e9,
     )
+    idle_share = selector.take_idle_share()
     yield gauge(
         "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent",
         "Share of the time (0 to 1) in which the event loop waited for work, since it was last read. "
         "The event loop is the only network processor.",
-        one(selector.take_idle_share()),
+        one(idle_share),
     )
+    ratios = [("raft-metrics", "poll-idle-ratio-avg")]
+    if node.of_broker is not None:
+        ratios += [
+            ("group-coordinator-metrics", "thread-idle-ratio-avg"),
+            ("share-coordinator-metrics", "thread-idle-ratio-avg"),
+            ("share-coordinator-metrics", "thread-idle-ratio-min"),
+        ]
+    for kind, name in ratios:
+        yield attribute(
+            f"kafka.server:type={kind}",
+            name,
+            "Share of the time (0 to 1) in which the event loop waited for work, since it was last "
+            "read. It does the work of all threads.",
+            one(idle_share),
+        )
     yield gauge(
         "kafka.network:type=RequestChannel,name=RequestQueueSize",
         "Connections with received requests that wait for their next turn in the event loop.",

@@ -56,22 +56,33 @@ def _stable_offset_lag(partition: Partition) -> int:
 
 
 _GAUGES: tuple[tuple[str, str, Callable[[Partition], int]], ...] = (
-    ("UnderReplicated",
-     "1 if this broker leads the partition and replicas are not in sync, otherwise 0.",
-     _is_under_replicated),
-    ("UnderMinIsr",
-     "1 if this broker leads the partition with fewer in-sync replicas than min.insync.replicas.",
-     _is_under_min_isr),
-    ("AtMinIsr",
-     "1 if this broker leads the partition with as many in-sync replicas as min.insync.replicas.",
-     _is_at_min_isr),
+    (
+        "UnderReplicated",
+        "1 if this broker leads the partition and replicas are not in sync, otherwise 0.",
+        _is_under_replicated,
+    ),
+    (
+        "UnderMinIsr",
+        "1 if this broker leads the partition with fewer in-sync replicas than min.insync.replicas.",
+        _is_under_min_isr,
+    ),
+    (
+        "AtMinIsr",
+        "1 if this broker leads the partition with as many in-sync replicas as min.insync.replicas.",
+        _is_at_min_isr,
+    ),
     ("ReplicasCount", "Replicas of a partition that this broker leads, otherwise 0.", _replicas),
-    ("InSyncReplicasCount", "In-sync replicas of a partition that this broker leads, otherwise 0.",
-     _in_sync),
-    ("LastStableOffsetLag",
-     "Records from the first open transaction on. Consumers with read_committed wait for them.",
-     _stable_offset_lag),
-)  # fmt: skip
+    (
+        "InSyncReplicasCount",
+        "In-sync replicas of a partition that this broker leads, otherwise 0.",
+        _in_sync,
+    ),
+    (
+        "LastStableOffsetLag",
+        "Records from the first open transaction on. Consumers with read_committed wait for them.",
+        _stable_offset_lag,
+    ),
+)
 
 
 def partitions(node: BrokerSources) -> Iterator[Metric]:

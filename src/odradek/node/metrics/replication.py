@@ -40,6 +40,11 @@ def replicas(node: BrokerSources) -> Iterator[Metric]:
             sum(p.registration.is_reassigning for p in led),
         ),
         (
+            "ProducerIdCount",
+            "Producers that the replicas on this broker know.",
+            sum(len(each.log.producers.entries) for each in all_replicas),
+        ),
+        (
             "OfflineReplicaCount",
             "Replicas whose log directory has failed or is full.",
             node.broker.replicas.offline_count,

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from odradek.model.errors import ErrorCode
 from odradek.node.metrics.sources import BrokerSources, MetricSources
 from odradek.telemetry.histogram import Histogram
-from odradek.telemetry.mbeans import Metric, Row, gauge, histogram, meter, one
+from odradek.telemetry.mbeans import Metric, Row, gauge, histogram, meter, one, timer
 from odradek.telemetry.request_metrics import RequestMetrics
 
 _PATTERN = "kafka.network:type=RequestMetrics,name="
 _ERRORS = {int(each): each.name for each in ErrorCode}
 _OF_CONSUMERS, _OF_FOLLOWERS = "FetchConsumer", "FetchFollower"
+_ALWAYS = ("Produce", "Fetch", _OF_CONSUMERS, _OF_FOLLOWERS)
+"""These are shown before the first request, as dashboards expect."""
 _QUANTILES = "Quantiles are upper bounds, exact to a factor of 2."
 _Found = list[tuple[str, list[RequestMetrics]]]
 
@@ -27,7 +29,11 @@ def _found(node: MetricSources) -> _Found:
             found.append((entry.name, [entry.metrics, entry.follower_metrics]))
             found.append((_OF_CONSUMERS, [entry.metrics]))
             found.append((_OF_FOLLOWERS, [entry.follower_metrics]))
-    return [(name, parts) for name, parts in found if any(each.count for each in parts)]
+    return [
+        (name, parts)
+        for name, parts in found
+        if name in _ALWAYS or any(each.count for each in parts)
+    ]
 
 
 def _histograms(found: _Found, read: Callable[[RequestMetrics], Histogram]) -> list[Row]:
@@ -60,6 +66,15 @@ def _by_error(found: _Found) -> list[Row]:
     return rows
 
 
+def conversions(_node: BrokerSources) -> Iterator[Metric]:
+    """Yield the times of conversions, of which there are none."""
+    yield timer(
+        f"{_PATTERN}MessageConversionsTimeMs,request=*",
+        "Always 0: Odradek converts no records to other formats, as Apache Kafka 4.",
+        [((name,), Histogram.of_zeros(0)) for name in ("Produce", "Fetch")],
+    )
+
+
 def requests(node: MetricSources) -> Iterator[Metric]:
     """Yield the metrics of each API that has had requests."""
     found = _found(node)
@@ -85,6 +100,23 @@ def requests(node: MetricSources) -> Iterator[Metric]:
             "Milliseconds that a request waited: for followers, for records, for the disk or for the "
             f"controller. 0 if it was answered at once. {_QUANTILES}",
             RequestMetrics.remote_times,
+        ),
+        (
+            "RequestQueueTimeMs",
+            "Milliseconds that a request waited because its client had sent many requests, and other "
+            f"connections had their turn. {_QUANTILES}",
+            RequestMetrics.queue_times,
+        ),
+        (
+            "ResponseQueueTimeMs",
+            "Always 0: there is no queue of responses. The event loop that has made a response sends it.",
+            RequestMetrics.nothing,
+        ),
+        (
+            "ResponseSendTimeMs",
+            "Milliseconds that a response waited because the client did not accept more bytes. "
+            f"{_QUANTILES}",
+            RequestMetrics.send_times,
         ),
         (
             "RequestBytes",
@@ -117,3 +149,20 @@ def fetch_sessions(node: BrokerSources) -> Iterator[Metric]:
         "Fetch sessions that were removed to make room for others.",
         one(sessions.evictions),
     )
+
+
+_OPERATIONS = ("Produce", "Fetch", "ShareFetch", "DeleteRecords")
+
+
+def waiting(node: MetricSources) -> Iterator[Metric]:
+    """Yield how many requests wait. In Apache Kafka they wait in a purgatory."""
+    counts = {each.name: each.waiting for each in list(node.dispatcher.entries.values())}
+    for operation in _OPERATIONS:
+        if operation in counts:
+            for name in ("PurgatorySize", "NumDelayedOperations"):
+                yield gauge(
+                    "kafka.server:type=DelayedOperationPurgatory,"
+                    f"name={name},delayedOperation={operation}",
+                    f"{operation} requests that wait for records, followers or the disk.",
+                    one(counts[operation]),
+                )

@@ -6,8 +6,20 @@ from collections.abc import Iterator
 
 from odradek.broker.share.local import LocalSharePartition
 from odradek.core.share.states import ACCEPT, REJECT, RELEASE, RENEW
+from odradek.model.topic_name import SHARE_STATE_TOPIC
 from odradek.node.metrics.sources import BrokerSources
-from odradek.telemetry.mbeans import Metric, Tags, gauge, meter, one, own, own_count
+from odradek.telemetry.mbeans import (
+    Metric,
+    Tags,
+    attribute,
+    gauge,
+    meter,
+    one,
+    own,
+    own_count,
+    rate,
+    timer,
+)
 
 _TYPES = {ACCEPT: "Accept", RELEASE: "Release", REJECT: "Reject", RENEW: "Renew"}
 _KEYS = ("group", "topic", "partition")
@@ -71,6 +83,67 @@ def share_groups(node: BrokerSources) -> Iterator[Metric]:
         "ShareFetch requests that wait for records of a share partition.",
         [(tags, len(each.waiters)) for tags, each in found],
         *_KEYS,
+    )
+
+
+def topics(node: BrokerSources) -> Iterator[Metric]:
+    """Yield the fetches and acknowledgements of each topic."""
+    counts = node.broker.share_partitions.topic_counts
+    names = {
+        topic_id: next(iter(partitions.values())).topic
+        for topic_id, partitions in list(node.broker.replicas.by_id.items())
+        if partitions
+    }
+    for name, text, by_id in (
+        ("TotalShareFetchRequestsPerSec", "ShareFetch requests.", counts.fetches),
+        (
+            "FailedShareFetchRequestsPerSec",
+            "ShareFetch requests that got an error for a partition before it was read.",
+            counts.failed_fetches,
+        ),
+        (
+            "TotalShareAcknowledgementRequestsPerSec",
+            "Requests with acknowledgements.",
+            counts.acknowledgements,
+        ),
+        (
+            "FailedShareAcknowledgementRequestsPerSec",
+            "Requests with acknowledgements that were rejected for a partition.",
+            counts.failed_acknowledgements,
+        ),
+    ):
+        found = dict(by_id)
+        pattern = f"kafka.server:type=BrokerTopicMetrics,name={name}"
+        rows = [((names[key],), count) for key, count in found.items() if key in names]
+        yield meter(f"{pattern},topic=*", text, rows)
+        yield meter(pattern, text, one(sum(found.values())))
+    yield timer(
+        f"{_GROUPS}PartitionLoadTimeMs",
+        "Milliseconds that it took to load share partitions.",
+        one(node.broker.share_partitions.load_times.read(0.001)),
+    )
+
+
+def coordinator(node: BrokerSources) -> Iterator[Metric]:
+    """Yield the metrics of the share coordinator."""
+    found = node.broker.coordinators.shares
+    pattern = "kafka.server:type=share-coordinator-metrics"
+    text = "States of share partitions that were written."
+    yield attribute(pattern, "write-total", text, one(found.writes))
+    yield rate(pattern, "write-rate", text, one(found.writes))
+    mean, largest = found.write_times.read(node.broker.clock.monotonic_ms())
+    for ending, value in (("avg", mean), ("max", largest)):
+        yield attribute(
+            pattern,
+            f"write-latency-{ending}",
+            "Milliseconds until a written state was committed, in the last minute.",
+            one(value),
+        )
+    yield attribute(
+        f"{pattern},topic=*,partition=*",
+        "last-pruned-offset",
+        "The offset before which the records of a partition were last deleted.",
+        [((SHARE_STATE_TOPIC, str(index)), offset) for index, offset in found.pruned().items()],
     )
 
 

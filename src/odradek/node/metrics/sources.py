@@ -11,6 +11,7 @@ from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.metadata.cache import MetadataCache
 from odradek.broker.metadata.loader import MetadataLoader
 from odradek.broker.metadata.publisher import Publishers
+from odradek.broker.metadata.snapshot_generator import SnapshotGenerator
 from odradek.broker.partitions.leading import IsrChanges
 from odradek.broker.raft.client import RaftClient
 from odradek.broker.replication.fetchers import Fetchers
@@ -44,6 +45,7 @@ class MetadataSources(NamedTuple):
     cache: MetadataCache
     publishers: Publishers
     loader: MetadataLoader
+    snapshots: SnapshotGenerator
 
 
 class ControllerSources(NamedTuple):
@@ -66,3 +68,5 @@ class MetricSources(NamedTuple):
     dispatcher: Dispatcher
     selector: NodeSelector | None
     quotas: QuotaManagers
+    wall_ms: Callable[[], int]
+    monotonic_ms: Callable[[], int]

@@ -95,6 +95,7 @@ class Commit:
                 topics.append(
                     OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
                 )
+        self._state.offset_counts.on_committed(len(records))
         return CoordinatorResult(records, OffsetCommitResponse(topics=topics))
 
     def commit_usual(
@@ -120,6 +121,8 @@ class Commit:
             if validate is not None:
                 validate(name, topic_id, index)
             records.append(pack_commit(prefix, index, offset, leader_epoch, now_ms, topic_id))
+
+        state.offset_counts.on_committed(len(records))
 
         def replay(record_offset: int) -> None:
             place = self._find_place(group_id, name)
@@ -189,6 +192,7 @@ class Commit:
             if error.code is ErrorCode.STALE_MEMBER_EPOCH:
                 raise ApiError(ErrorCode.ILLEGAL_GENERATION) from error
             raise
+        self._state.offset_counts.on_committed(len(records))
         return CoordinatorResult(records, response)
 
     def _topic_id(self, name: str) -> bytes:

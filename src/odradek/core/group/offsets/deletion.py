@@ -55,6 +55,7 @@ class Deletion:
                 )
                 if not is_read and self._has_offset(group.group_id, topic.name, index):
                     records.append(offset_tombstone(group.group_id, topic.name, index))
+        self._state.offset_counts.on_deleted(len(records))
         return CoordinatorResult(records, response)
 
     def _has_offset(self, group_id: str, topic: str, partition: int) -> bool:
@@ -129,6 +130,7 @@ class Deletion:
         topics = self._store.of_group(group.group_id)
         seen = 0
         kept = 0
+        before = len(records)
         since = group.offset_expiry_base()
         now_ms = self._state.clock.now_ms()
         retention_ms = self._state.config.offsets_retention_minutes * 60_000
@@ -144,6 +146,7 @@ class Deletion:
                     records.append(offset_tombstone(group.group_id, topic, index))
                 else:
                     kept += 1
+        self._state.offset_counts.on_expired(len(records) - before)
         is_unused = kept == 0 and group.is_empty and group.group_id not in self._store.open
         if is_unused and group.expires:
             self._state.note(group.group_id, "deleted: it is empty and has no offsets")
