@@ -8,27 +8,7 @@ Only brokers send this request. It needs CLUSTER_ACTION on the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from odradek.broker.broker import Broker
-from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.share_apis import INITIALIZE
-from odradek.handlers.authorization import AclOperation, require_cluster
-from odradek.handlers.handler import Handler
-from odradek.wire.generated.initialize_share_group_state_request import (
-    InitializeShareGroupStateRequest,
-)
-from odradek.wire.generated.initialize_share_group_state_response import (
-    InitializeShareGroupStateResponse,
-)
+from odradek.handlers.share_state import handler
 
-
-def handle(
-    broker: Broker, context: RequestContext, request: InitializeShareGroupStateRequest
-) -> Awaitable[InitializeShareGroupStateResponse]:
-    """Return a result for each share partition."""
-    require_cluster(broker, context, AclOperation.CLUSTER_ACTION)
-    return broker.coordinators.shares.answer(INITIALIZE, request)
-
-
-HANDLER = Handler(request=InitializeShareGroupStateRequest, handle=handle)
+HANDLER = handler(INITIALIZE)

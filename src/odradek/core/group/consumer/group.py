@@ -13,7 +13,6 @@ from odradek.core.group.consumer.member import ConsumerMember, HeldPartitions, M
 from odradek.core.group.group import (
     CONSUMER_PROTOCOL_TYPE,
     Committer,
-    ExpiryBase,
     GroupType,
     ValidatePartition,
 )
@@ -26,6 +25,7 @@ from odradek.core.group.java_order import (
     timeline_order,
 )
 from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
+from odradek.core.group.modern.committing import CommittingGroup
 from odradek.core.group.modern.group import ModernGroup
 from odradek.core.group.modern.subscriptions import (
     UNRESOLVED,
@@ -33,17 +33,14 @@ from odradek.core.group.modern.subscriptions import (
     TopicCount,
     adjust_all,
 )
-from odradek.core.group.offset_store import since_commit
 from odradek.model.errors import ApiError, ErrorCode
 
-MEMBER_EPOCH_VERSION = 9
-"""From this version on, OffsetCommit can have a member epoch."""
 NO_OWNER = -1
 
 STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
 
 
-class ConsumerGroup(ModernGroup[ConsumerMember]):
+class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment], ModernGroup[ConsumerMember]):
     """One group. Its members and target assignments change only by the replay of records.
 
     The conversion of a classic group creates a temporary group with a separate journal, which is
@@ -93,42 +90,29 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         the partitions that were assigned to it in this epoch or before. Other clients may commit
         while the group has no members. TxnOffsetCommit without a member id is always allowed.
         """
-        member_id, instance_id, epoch, is_transactional, api_version = committer
-        if epoch < 0 and not self.members:
+        member = self.late_committer(committer)
+        if member is None:
             return None
-        if is_transactional and epoch == -1 and not member_id and instance_id is None:
-            return None  # TxnOffsetCommit may have no member id
-        member = self.member(member_id)
-        if (
-            not is_transactional
-            and not member.uses_classic_protocol
-            and api_version < MEMBER_EPOCH_VERSION
-        ):
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        if epoch == member.member_epoch:
-            return None
-        if epoch > member.member_epoch:
-            raise _stale(member, f"epoch {epoch} is ahead of the member's {member.member_epoch}")
+        epoch = committer.generation_or_epoch
 
         def validate(topic: str, topic_id: bytes, partition: int) -> None:
             since = member.epoch_of(topic_id, partition)
             if since is None:
-                raise _stale(member, f"{topic}-{partition} is not assigned to the member")
+                raise self.stale(member, f"{topic}-{partition} is not assigned to the member")
             if epoch < since:
-                raise _stale(member, f"the member got {topic}-{partition} in epoch {since}")
+                raise self.stale(member, f"the member got {topic}-{partition} in epoch {since}")
 
         return validate
 
-    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """See `Group`. A request with a member id must have the member's current epoch."""
-        if member_id is None and member_epoch < 0:
-            return
-        member = self.member(member_id or "")
-        if member_epoch != member.member_epoch:
-            raise _stale(member, f"the member is in epoch {member.member_epoch}")
+    def stale(self, member: ConsumerMember, why: str) -> ApiError:
+        """See `CommittingGroup`. Members with the classic protocol get another code."""
+        if member.uses_classic_protocol:
+            return ApiError(ErrorCode.ILLEGAL_GENERATION, why)
+        return ApiError(ErrorCode.STALE_MEMBER_EPOCH, why)
 
-    def validate_offset_delete(self) -> None:
-        """See `Group`. This is always allowed."""
+    def commits_with_old_requests(self, member: ConsumerMember) -> bool:
+        """See `CommittingGroup`."""
+        return member.uses_classic_protocol
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """See `Group`."""
@@ -138,10 +122,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         """See `Group`."""
         for member_id in self.members:
             keys.cancel_all(timers, self.group_id, member_id)
-
-    def offset_expiry_base(self) -> ExpiryBase | None:
-        """See `Group`. The retention begins at the commit."""
-        return since_commit
 
     # -- queries --------------------------------------------------------------------------------
 
@@ -373,11 +353,3 @@ def _adjust(counts: MutableMapping[str, int], name: str, step: int) -> None:
         counts[name] = count
     else:
         counts.pop(name, None)
-
-
-def _stale(member: ConsumerMember, why: str) -> ApiError:
-    """Return the error for a stale epoch. Members with the classic protocol get another code."""
-    code = ErrorCode.STALE_MEMBER_EPOCH
-    if member.uses_classic_protocol:
-        code = ErrorCode.ILLEGAL_GENERATION
-    return ApiError(code, why)

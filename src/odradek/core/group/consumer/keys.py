@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from odradek.core.coordinator.timers import TimerTable
+from odradek.core.group.modern.timeouts import Key, Keys
 
-Key = tuple[str, str, str]
-
-
-def session(group_id: str, member_id: str) -> Key:
-    """The session timer. When it expires, a member that has sent no heartbeat is removed."""
-    return ("consumer-session", group_id, member_id)
-
-
-def rebalance(group_id: str, member_id: str) -> Key:
-    """The timer for the revocation of partitions."""
-    return ("consumer-rebalance", group_id, member_id)
+MEMBERS = Keys("consumer")
 
 
 def join(group_id: str, member_id: str) -> Key:
@@ -29,5 +20,6 @@ def sync(group_id: str, member_id: str) -> Key:
 
 def cancel_all(timers: TimerTable, group_id: str, member_id: str) -> None:
     """Cancel all timers of a member."""
-    for key in (session, rebalance, join, sync):
+    MEMBERS.cancel_all(timers, group_id, member_id)
+    for key in (join, sync):
         timers.cancel(key(group_id, member_id))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH, Assignment
+from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH, Assignment, with_epochs
 from odradek.wire.generated.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,
     TopicPartitions,
@@ -35,15 +35,9 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
     @classmethod
-    def of(cls, number: int) -> MemberState:
-        """Return the state with this number.
-
-        Return UNKNOWN if a newer coordinator wrote a state that this version does not have.
-        """
-        try:
-            return cls(number)
-        except ValueError:
-            return cls.UNKNOWN
+    def _missing_(cls, _number: object) -> MemberState:
+        """A newer coordinator wrote a state that this version does not have."""
+        return cls.UNKNOWN
 
 
 class ConsumerMember(NamedTuple):
@@ -70,6 +64,11 @@ class ConsumerMember(NamedTuple):
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Return whether the member has its target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
+
+    @property
+    def must_revoke(self) -> bool:
+        """Whether the member must revoke partitions before it gets a higher epoch."""
+        return self.state is MemberState.UNREVOKED_PARTITIONS
 
     @property
     def uses_classic_protocol(self) -> bool:
@@ -118,7 +117,7 @@ class ConsumerMember(NamedTuple):
         return self._replace(
             member_epoch=value.member_epoch,
             previous_member_epoch=value.previous_member_epoch,
-            state=MemberState.of(value.state),
+            state=MemberState(value.state),
             assigned=_held(value.assigned_partitions, value.member_epoch),
             pending_revocation=_held(value.partitions_pending_revocation, value.member_epoch),
         )
@@ -134,16 +133,11 @@ class ConsumerMember(NamedTuple):
 
 
 def _held(topics: list[TopicPartitions], member_epoch: int) -> HeldPartitions:
-    """Return the partitions with their epochs.
-
-    Records from before Kafka 4.2 have no such epochs. Then the member epoch is used.
-    """
+    """Return the partitions with their epochs."""
     held: dict[bytes, Mapping[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs
-        if epochs is None or len(epochs) != len(topic.partitions):
-            epochs = [max(member_epoch, 0)] * len(topic.partitions)
-        held[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+        held[topic.topic_id] = with_epochs(topic.partitions, epochs, max(member_epoch, 0))
     return held
 
 

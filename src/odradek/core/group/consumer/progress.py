@@ -12,14 +12,12 @@ from odradek.core.coordinator.result import NOTHING, CoordinatorResult
 from odradek.core.group.consumer import keys, records
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.leaving import Leaving
-from odradek.core.group.consumer.member import ConsumerMember, MemberState
+from odradek.core.group.consumer.member import ConsumerMember
 from odradek.core.group.consumer.reconcile import Owned, Reconciliation
 from odradek.core.group.consumer.targets import Target
+from odradek.core.group.modern.timeouts import RETRY_MS, Timeouts
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
-
-RETRY_MS = 500
-"""Retry delay if the removal of a member could not be written."""
 
 Result = CoordinatorResult[None]
 
@@ -31,6 +29,7 @@ class Progress:
         self._state = state
         self._topics = topics
         self._leaving = leaving
+        self._timeouts = Timeouts(state, keys.MEMBERS, "partitions", self.dismiss)
 
     def step(
         self,
@@ -58,7 +57,7 @@ class Progress:
         if after != member:
             log.append(records.current_assignment(group.group_id, after))
             if not after.uses_classic_protocol:
-                self._expect_revocation(group.group_id, after)
+                self._timeouts.expect_revocation(group.group_id, after)
         return after
 
     # -- timeouts -------------------------------------------------------------------------------
@@ -67,8 +66,8 @@ class Progress:
         """Start the timeouts of all members."""
         for member in group.members.values():
             self.expect_heartbeat(group.group_id, member.member_id)
-            if member.state is MemberState.UNREVOKED_PARTITIONS:
-                self._expect_revocation(group.group_id, member)
+            if member.must_revoke:
+                self._timeouts.expect_revocation(group.group_id, member)
 
     def expect_heartbeat(
         self, group_id: str, member_id: str, timeout_ms: int | None = None
@@ -80,31 +79,7 @@ class Progress:
         """
         if timeout_ms is None:
             timeout_ms = self._state.settings(group_id).consumer_session_timeout_ms
-        self._state.timers.schedule(
-            keys.session(group_id, member_id),
-            timeout_ms,
-            self.dismiss,
-            group_id,
-            member_id,
-            "sent no heartbeat in time",
-            retry_ms=RETRY_MS,
-        )
-
-    def _expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """Start the rebalance timeout if the member must revoke partitions; otherwise cancel it."""
-        key = keys.rebalance(group_id, member.member_id)
-        if member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._state.timers.cancel(key)
-            return
-        self._state.timers.schedule(
-            key,
-            member.rebalance_timeout_ms,
-            self.end_revocation,
-            group_id,
-            member.member_id,
-            member.member_epoch,
-            retry_ms=RETRY_MS,
-        )
+        self._timeouts.expect_heartbeat(group_id, member_id, timeout_ms)
 
     def expect_join(self, group_id: str, member: ConsumerMember) -> None:
         """Start the rebalance timeout of a classic member that must rejoin.
@@ -134,15 +109,6 @@ class Progress:
             "did not send SyncGroup in time",
             retry_ms=RETRY_MS,
         )
-
-    def end_revocation(self, group_id: str, member_id: str, member_epoch: int) -> Result:
-        """Fence the member if it is still in the same epoch after the rebalance timeout."""
-        group = self._state.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            member = group.members.get(member_id)
-            if member is not None and member.member_epoch == member_epoch:
-                return self.dismiss(group_id, member_id, "did not revoke its partitions in time")
-        return NOTHING
 
     def dismiss(self, group_id: str, member_id: str, why: str) -> Result:
         """Fence a member, if it still exists."""

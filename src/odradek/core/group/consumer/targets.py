@@ -16,6 +16,7 @@ from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.member import ConsumerMember
 from odradek.core.group.java_order import java_hash_order, timeline_order
 from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
+from odradek.core.group.modern.targets import log_targets
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 
@@ -56,16 +57,9 @@ class Targets:
         wanted = set[bytes]().union(*(each.topic_ids for each in members.values()))
         counts = self._topics.partition_counts(wanted)
         targets = ASSIGNORS[assignor](GroupSpec(members, counts, is_homogeneous))
-        for member_id in members:
-            target = targets.get(member_id, NO_ASSIGNMENT)
-            if target != group.targets.get(member_id):
-                log.append(records.target_assignment(group.group_id, member_id, target))
-        now_ms = self._state.clock.now_ms()
-        log.append(records.target_epoch(group.group_id, group_epoch, now_ms))
-        self._state.note(
-            group.group_id, f"assignor {assignor} has computed targets of epoch {group_epoch}"
-        )
-        return group_epoch, targets.get(after.member_id, NO_ASSIGNMENT)
+        ordered = {each: targets.get(each, NO_ASSIGNMENT) for each in members}
+        log_targets(self._state, group, group_epoch, ordered, assignor, records, log)
+        return group_epoch, ordered[after.member_id]
 
     def _is_time(self, group: ConsumerGroup) -> bool:
         interval_ms = self._state.settings(group.group_id).consumer_assignment_interval_ms

@@ -9,6 +9,7 @@ from odradek.core.coordinator.result import CoordinatorResult
 from odradek.core.group.classic.group import ClassicGroup, ClassicState
 from odradek.core.group.consumer import description
 from odradek.core.group.consumer.group import ConsumerGroup
+from odradek.core.group.modern.describing import described
 from odradek.core.group.offsets.deletion import Deletion
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
@@ -84,22 +85,14 @@ class Listing:
         self, group_ids: Iterable[str], default_assignor: str
     ) -> list[DescribedConsumerGroup]:
         """Describe consumer groups. Groups of other types get the same error as missing groups."""
-        found = []
-        for group_id in group_ids:
-            group = self._state.groups.get(group_id)
-            if isinstance(group, ConsumerGroup):
-                topics = self._state.image.topics
-                found.append(description.describe(group, default_assignor, topics))
-                continue
-            what = "not found" if group is None else "not a consumer group"
-            found.append(
-                DescribedConsumerGroup(
-                    group_id=group_id,
-                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                    error_message=f"Group {group_id} is {what}.",
-                )
-            )
-        return found
+        topics = self._state.image.topics
+        return described(
+            self._state,
+            group_ids,
+            ConsumerGroup,
+            lambda group: description.describe(group, default_assignor, topics),
+            DescribedConsumerGroup,
+        )
 
     def delete(self, group_ids: Collection[str]) -> CoordinatorResult[list[DeletableGroupResult]]:
         """Delete groups without members, and their offsets. Other groups get an error."""

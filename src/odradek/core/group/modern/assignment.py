@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 JOIN_EPOCH = 0
@@ -23,3 +23,15 @@ NO_ASSIGNMENT: Assignment = {}
 def ordered_set(partitions: Iterable[int]) -> AbstractSet[int]:
     """Return a set that keeps the insertion order."""
     return dict.fromkeys(partitions).keys()
+
+
+def with_epochs(
+    partitions: Sequence[int], epochs: Sequence[int] | None, member_epoch: int
+) -> dict[int, int]:
+    """Return the epoch in which each partition of a record was assigned to the member.
+
+    Records from before Kafka 4.2 have no such epochs. Then the member epoch is used.
+    """
+    if epochs is None or len(epochs) != len(partitions):
+        return dict.fromkeys(partitions, member_epoch)
+    return dict(zip(partitions, epochs, strict=True))

@@ -10,12 +10,14 @@ from odradek.core.coordinator.timers import TimerTable
 from odradek.core.group.group import Committer, ExpiryBase, GroupType, ValidatePartition
 from odradek.core.group.modern.group import ModernGroup
 from odradek.core.group.modern.subscriptions import TopicCount, adjust_all
+from odradek.core.group.modern.timeouts import Keys
 from odradek.core.group.share import records
 from odradek.core.group.share.member import ShareMember
 from odradek.core.group.share.state_partitions import StatePartitions
 from odradek.model.errors import ApiError, ErrorCode
 
 PROTOCOL_TYPE: Final = "share"
+KEYS: Final = Keys("share")
 STATES = EMPTY, STABLE = "Empty", "Stable"
 
 
@@ -64,7 +66,7 @@ class ShareGroup(ModernGroup[ShareMember]):
     def cancel_timers(self, timers: TimerTable) -> None:
         """See `Group`."""
         for member_id in self.members:
-            timers.cancel(session_key(self.group_id, member_id))
+            KEYS.cancel_all(timers, self.group_id, member_id)
 
     def offset_expiry_base(self) -> ExpiryBase | None:
         """See `Group`. There are no offsets."""
@@ -101,8 +103,3 @@ class ShareGroup(ModernGroup[ShareMember]):
     def set_state_partitions(self, partitions: StatePartitions | None) -> None:
         """Set the partitions with share state."""
         self._journal.assign(self, "state_partitions", partitions)
-
-
-def session_key(group_id: str, member_id: str) -> tuple[str, str, str]:
-    """Return the key of a member's session timer."""
-    return ("share-session", group_id, member_id)

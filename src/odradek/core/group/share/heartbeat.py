@@ -11,9 +11,10 @@ from odradek.core.group.group import GroupType, Requester
 from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH
 from odradek.core.group.modern.assignment import Assignment as Partitions
 from odradek.core.group.modern.subscriptions import TopicCount, is_homogeneous
+from odradek.core.group.modern.timeouts import Timeouts
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.share import records
-from odradek.core.group.share.group import ShareGroup, session_key
+from odradek.core.group.share.group import KEYS, ShareGroup
 from odradek.core.group.share.initialization import Initialization
 from odradek.core.group.share.member import ShareMember
 from odradek.core.group.share.state_partitions import merged
@@ -32,8 +33,6 @@ from odradek.wire.generated.share_group_heartbeat_response import (
 
 METADATA_REFRESH_MS: Final = 2**31 - 1
 """The interval at which a group's topics are hashed again even if no topic has changed."""
-RETRY_MS: Final = 500
-"""Retry delay if the removal of a member could not be written."""
 MEMBER_ID_LENGTH_MAX: Final = 36
 """The length of the text of a UUID."""
 
@@ -59,6 +58,7 @@ class ShareHeartbeat:
         self._topics = topics
         self._targets = targets
         self._initialization = initialization
+        self._timeouts = Timeouts(state, KEYS, "partitions", self.dismiss)
 
     def heartbeat(
         self, request: ShareGroupHeartbeatRequest, requester: Requester
@@ -224,31 +224,23 @@ class ShareHeartbeat:
         epoch = records.group_epoch(
             group.group_id, group.group_epoch + 1, self._topics.group_hash(counts)
         )
-        self._state.timers.cancel(session_key(group.group_id, member.member_id))
+        KEYS.cancel_all(self._state.timers, group.group_id, member.member_id)
         return [*records.member_tombstones(group.group_id, member.member_id), epoch]
 
     # -- timeouts -------------------------------------------------------------------------------
 
     def expect_heartbeat(self, group_id: str, member_id: str) -> None:
         """Start or restart the session timeout of a member."""
-        self._state.timers.schedule(
-            session_key(group_id, member_id),
-            self._state.settings(group_id).share_session_timeout_ms,
-            self.dismiss,
-            group_id,
-            member_id,
-            retry_ms=RETRY_MS,
-        )
+        timeout_ms = self._state.settings(group_id).share_session_timeout_ms
+        self._timeouts.expect_heartbeat(group_id, member_id, timeout_ms)
 
-    def dismiss(self, group_id: str, member_id: str) -> CoordinatorResult[None]:
-        """Remove a member that has sent no heartbeat in time, if it still exists."""
+    def dismiss(self, group_id: str, member_id: str, why: str) -> CoordinatorResult[None]:
+        """Remove a member, if it still exists."""
         group = self._state.groups.get(group_id)
-        member = group.members.get(member_id) if isinstance(group, ShareGroup) else None
-        if member is None:
+        if not isinstance(group, ShareGroup) or member_id not in group.members:
             return NOTHING
-        assert isinstance(group, ShareGroup)
-        self._state.note(group_id, f"{member_id} sent no heartbeat in time")
-        return CoordinatorResult(self._removal(group, member), None)
+        self._state.note(group_id, f"{member_id} {why}")
+        return CoordinatorResult(self._removal(group, group.members[member_id]), None)
 
 
 def validate(request: ShareGroupHeartbeatRequest) -> None:

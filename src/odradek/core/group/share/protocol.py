@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from odradek.core.group.modern.describing import described
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.share import description
 from odradek.core.group.share.group import ShareGroup
@@ -13,7 +14,6 @@ from odradek.core.group.share.offsets import ShareOffsets
 from odradek.core.group.share.replay import ShareReplay
 from odradek.core.group.share.targets import ShareTargets
 from odradek.core.group.state import GroupState
-from odradek.model.errors import ErrorCode
 from odradek.wire.generated.share_group_describe_response import DescribedGroup
 
 
@@ -41,18 +41,10 @@ class ShareProtocol:
 
     def describe(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
         """Process ShareGroupDescribe. Groups of other types get the error of missing groups."""
-        found = []
-        for group_id in group_ids:
-            group = self._state.groups.get(group_id)
-            if isinstance(group, ShareGroup):
-                found.append(description.describe(group, self._state.image.topics))
-                continue
-            what = "not found" if group is None else "not a share group"
-            found.append(
-                DescribedGroup(
-                    group_id=group_id,
-                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                    error_message=f"Group {group_id} is {what}.",
-                )
-            )
-        return found
+        return described(
+            self._state,
+            group_ids,
+            ShareGroup,
+            lambda group: description.describe(group, self._state.image.topics),
+            DescribedGroup,
+        )

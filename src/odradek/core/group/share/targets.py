@@ -16,6 +16,7 @@ from odradek.core.group.java_order import (
     timeline_order,
 )
 from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
+from odradek.core.group.modern.targets import log_targets
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.share import records
 from odradek.core.group.share.assignor import NAME, GroupSpec, MemberSpec, assign
@@ -62,16 +63,9 @@ class ShareTargets:
         # With priorities, topics are distributed one by one, so that each member has all of them.
         together = is_homogeneous and not self._has_priorities(group)
         targets = assign(GroupSpec(members, counts, assignable, together))
-        for member_id in members:
-            target = targets.get(member_id, NO_ASSIGNMENT)
-            if target != group.targets.get(member_id):
-                log.append(records.target_assignment(group.group_id, member_id, target))
-        now_ms = self._state.clock.now_ms()
-        log.append(records.target_epoch(group.group_id, group_epoch, now_ms))
-        self._state.note(
-            group.group_id, f"assignor {NAME} has computed targets of epoch {group_epoch}"
-        )
-        return group_epoch, targets.get(after.member_id, NO_ASSIGNMENT)
+        ordered = {each: targets.get(each, NO_ASSIGNMENT) for each in members}
+        log_targets(self._state, group, group_epoch, ordered, NAME, records, log)
+        return group_epoch, ordered[after.member_id]
 
     def _is_time(self, group: ShareGroup) -> bool:
         interval_ms = self._state.settings(group.group_id).share_assignment_interval_ms

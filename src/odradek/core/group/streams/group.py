@@ -9,20 +9,16 @@ from typing import Final
 from odradek.core.coordinator.journal import Journal
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.timers import TimerTable
-from odradek.core.group.group import Committer, ExpiryBase, GroupType, ValidatePartition
-from odradek.core.group.modern.group import EpochGroup
-from odradek.core.group.offset_store import since_commit
+from odradek.core.group.group import Committer, GroupType, ValidatePartition
+from odradek.core.group.modern.committing import CommittingGroup
 from odradek.core.group.streams import keys, records
 from odradek.core.group.streams.configuration import ConfiguredTopology
 from odradek.core.group.streams.member import StreamsMember
 from odradek.core.group.streams.tasks import EMPTY, MemberTasks, Tasks
 from odradek.core.group.streams.topology import Topology
-from odradek.model.errors import ApiError, ErrorCode
 
 PROTOCOL_TYPE: Final = "streams"
 NEVER_VALIDATED: Final = -1
-MEMBER_EPOCH_VERSION: Final = 9
-"""From this version on, OffsetCommit can have a member epoch."""
 NO_CONFIGS: Final[Mapping[str, str]] = {}
 _NOBODY: Final[frozenset[str]] = frozenset()
 
@@ -38,7 +34,7 @@ Owners = dict[tuple[str, int], tuple[str, ...]]
 """The processes that have a task, or must revoke it."""
 
 
-class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
+class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
     """One group. Except for the fields that are not in the log, only the replay changes it."""
 
     type = GroupType.STREAMS
@@ -87,44 +83,25 @@ class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
         for active tasks that were assigned to it in this epoch or before. Other clients may commit
         while the group has no members. TxnOffsetCommit without a member id is always allowed.
         """
-        member_id, instance_id, epoch, is_transactional, api_version = committer
-        if epoch < 0 and not self.members:
+        member = self.late_committer(committer)
+        if member is None:
             return None
-        if is_transactional and epoch == -1 and not member_id and instance_id is None:
-            return None  # TxnOffsetCommit may have no member id
-        member = self.member(member_id)
-        if not is_transactional and api_version < MEMBER_EPOCH_VERSION:
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        if epoch == member.member_epoch:
-            return None
-        if epoch > member.member_epoch:
-            raise _stale(member, f"epoch {epoch} is ahead of the member's {member.member_epoch}")
+        epoch = committer.generation_or_epoch
         topology = self.topology
         if topology is None:
-            raise _stale(member, "the group has no topology")
+            raise self.stale(member, "the group has no topology")
 
         def validate(topic: str, topic_id: bytes, partition: int) -> None:
             subtopology = topology.subtopology_of(topic)
             if subtopology is None:
-                raise _stale(member, f"topic {topic} is not in the topology")
+                raise self.stale(member, f"topic {topic} is not in the topology")
             since = member.epoch_of(subtopology, partition)
             if since is None:
-                raise _stale(member, f"task {subtopology}-{partition} is not assigned to it")
+                raise self.stale(member, f"task {subtopology}-{partition} is not assigned to it")
             if epoch < since:
-                raise _stale(member, f"it got task {subtopology}-{partition} in epoch {since}")
+                raise self.stale(member, f"it got task {subtopology}-{partition} in epoch {since}")
 
         return validate
-
-    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """See `Group`. A request with a member id must have the member's current epoch."""
-        if member_id is None and member_epoch < 0:
-            return
-        member = self.member(member_id or "")
-        if member_epoch != member.member_epoch:
-            raise _stale(member, f"the member is in epoch {member.member_epoch}")
-
-    def validate_offset_delete(self) -> None:
-        """See `Group`. This is always allowed."""
 
     def is_subscribed_to(self, topic: str) -> bool:
         """See `Group`. A group without members reads no topic."""
@@ -140,11 +117,7 @@ class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
         """See `Group`."""
         timers.cancel(keys.initial_delay(self.group_id))
         for member_id in self.members:
-            keys.cancel_all(timers, self.group_id, member_id)
-
-    def offset_expiry_base(self) -> ExpiryBase | None:
-        """See `Group`. The retention begins at the commit."""
-        return since_commit
+            keys.MEMBERS.cancel_all(timers, self.group_id, member_id)
 
     # -- queries --------------------------------------------------------------------------------
 
@@ -236,7 +209,3 @@ class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
 
 def _each(tasks: Mapping[str, Iterable[int]]) -> Iterable[tuple[str, int]]:
     return ((each, partition) for each, partitions in tasks.items() for partition in partitions)
-
-
-def _stale(member: StreamsMember, why: str) -> ApiError:
-    return ApiError(ErrorCode.STALE_MEMBER_EPOCH, f"Member {member.member_id}: {why}.")

@@ -10,13 +10,14 @@ from odradek.core.coordinator.result import NOTHING, CoordinatorResult
 from odradek.core.group.classic.group import ClassicGroup
 from odradek.core.group.group import GroupType, Requester
 from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH
+from odradek.core.group.modern.timeouts import Timeouts
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 from odradek.core.group.streams import keys, records, status
 from odradek.core.group.streams.configuration import ConfiguredTopology, configure
 from odradek.core.group.streams.endpoints import partitions_by_endpoint
 from odradek.core.group.streams.group import NEVER_VALIDATED, StreamsGroup
-from odradek.core.group.streams.member import Endpoint, MemberState, StreamsMember
+from odradek.core.group.streams.member import Endpoint, StreamsMember
 from odradek.core.group.streams.reconcile import Reconciliation
 from odradek.core.group.streams.targets import STANDBY_REPLICAS, StreamsTargets, Target
 from odradek.core.group.streams.tasks import Tasks, contained, task_set
@@ -33,8 +34,6 @@ from odradek.wire.generated.streams_group_heartbeat_response import (
 
 METADATA_REFRESH_MS: Final = 2**31 - 1
 """The interval at which a group's topics are hashed again even if no topic has changed."""
-RETRY_MS: Final = 500
-"""Retry delay if the removal of a member could not be written."""
 NO_TOPICS: Final[Mapping[str, CreatableTopic]] = {}
 
 
@@ -52,6 +51,7 @@ class StreamsHeartbeat:
         self._state = state
         self._topics = topics
         self._targets = targets
+        self._timeouts = Timeouts(state, keys.MEMBERS, "tasks", self.dismiss)
 
     def heartbeat(
         self, request: StreamsGroupHeartbeatRequest, requester: Requester
@@ -199,7 +199,7 @@ class StreamsHeartbeat:
         after = Reconciliation(group, member, target.epoch, target.tasks, owned).step()
         if after != member:
             log.append(records.current_assignment(group.group_id, after))
-            self.expect_revocation(group.group_id, after)
+            self._timeouts.expect_revocation(group.group_id, after)
         return after
 
     def _response(
@@ -244,7 +244,7 @@ class StreamsHeartbeat:
 
     def _removal(self, group: StreamsGroup, member: StreamsMember) -> list[CoordinatorRecord]:
         """Return the records that remove a member; cancel its timers."""
-        keys.cancel_all(self._state.timers, group.group_id, member.member_id)
+        keys.MEMBERS.cancel_all(self._state.timers, group.group_id, member.member_id)
         epoch = records.group_metadata(
             group.group_id,
             group.group_epoch + 1,
@@ -260,46 +260,13 @@ class StreamsHeartbeat:
         """Start the timeouts of all members."""
         for member in group.members.values():
             self.expect_heartbeat(group.group_id, member.member_id)
-            if member.state is MemberState.UNREVOKED_TASKS:
-                self.expect_revocation(group.group_id, member)
+            if member.must_revoke:
+                self._timeouts.expect_revocation(group.group_id, member)
 
     def expect_heartbeat(self, group_id: str, member_id: str) -> None:
         """Start or restart the session timeout of a member."""
-        self._state.timers.schedule(
-            keys.session(group_id, member_id),
-            self._state.settings(group_id).streams_session_timeout_ms,
-            self.dismiss,
-            group_id,
-            member_id,
-            "sent no heartbeat in time",
-            retry_ms=RETRY_MS,
-        )
-
-    def expect_revocation(self, group_id: str, member: StreamsMember) -> None:
-        """Start the rebalance timeout if the member must revoke tasks; otherwise cancel it."""
-        key = keys.rebalance(group_id, member.member_id)
-        if member.state is not MemberState.UNREVOKED_TASKS:
-            self._state.timers.cancel(key)
-            return
-        self._state.timers.schedule(
-            key,
-            member.rebalance_timeout_ms,
-            self.end_revocation,
-            group_id,
-            member.member_id,
-            member.member_epoch,
-            retry_ms=RETRY_MS,
-        )
-
-    def end_revocation(
-        self, group_id: str, member_id: str, member_epoch: int
-    ) -> CoordinatorResult[None]:
-        """Remove the member if it is still in the same epoch after the rebalance timeout."""
-        group = self._state.groups.get(group_id)
-        member = group.members.get(member_id) if isinstance(group, StreamsGroup) else None
-        if member is None or member.member_epoch != member_epoch:
-            return NOTHING
-        return self.dismiss(group_id, member_id, "did not revoke its tasks in time")
+        timeout_ms = self._state.settings(group_id).streams_session_timeout_ms
+        self._timeouts.expect_heartbeat(group_id, member_id, timeout_ms)
 
     def dismiss(self, group_id: str, member_id: str, why: str) -> CoordinatorResult[None]:
         """Remove a member, if it still exists."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH
+from odradek.core.group.modern.assignment import JOIN_EPOCH, LEAVE_EPOCH, with_epochs
 from odradek.core.group.streams.tasks import NONE_HELD, HeldTasks, MemberTasks, task_set
 from odradek.wire.generated.streams_group_current_member_assignment_value import (
     StreamsGroupCurrentMemberAssignmentValue,
@@ -31,15 +31,9 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
     @classmethod
-    def of(cls, number: int) -> MemberState:
-        """Return the state with this number.
-
-        Return UNKNOWN if a newer coordinator wrote a state that this version does not have.
-        """
-        try:
-            return cls(number)
-        except ValueError:
-            return cls.UNKNOWN
+    def _missing_(cls, _number: object) -> MemberState:
+        """A newer coordinator wrote a state that this version does not have."""
+        return cls.UNKNOWN
 
 
 class Endpoint(NamedTuple):
@@ -72,6 +66,11 @@ class StreamsMember(NamedTuple):
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
         """Return whether the member has its target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
+
+    @property
+    def must_revoke(self) -> bool:
+        """Whether the member must revoke tasks before it gets a higher epoch."""
+        return self.state is MemberState.UNREVOKED_TASKS
 
     def moved_to(self, member_epoch: int) -> StreamsMember:
         """Return the member in another epoch. Its current epoch becomes the previous epoch."""
@@ -110,7 +109,7 @@ class StreamsMember(NamedTuple):
         return self._replace(
             member_epoch=value.member_epoch,
             previous_member_epoch=value.previous_member_epoch,
-            state=MemberState.of(value.state),
+            state=MemberState(value.state),
             assigned=MemberTasks(
                 _held(value.active_tasks, value.member_epoch),
                 task_set(value.standby_tasks),
@@ -134,14 +133,10 @@ class StreamsMember(NamedTuple):
 
 
 def _held(tasks: Iterable[TaskIds], member_epoch: int) -> HeldTasks:
-    """Return the tasks with their epochs.
-
-    Records from before Kafka 4.2 have no such epochs. Then the member epoch is used.
-    """
+    """Return the tasks with their epochs."""
     held: dict[str, Mapping[int, int]] = {}
     for each in tasks:
-        epochs = each.assignment_epochs
-        if epochs is None or len(epochs) != len(each.partitions):
-            epochs = [member_epoch] * len(each.partitions)
-        held[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
+        held[each.subtopology_id] = with_epochs(
+            each.partitions, each.assignment_epochs, member_epoch
+        )
     return held

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from odradek.core.group.modern.describing import described
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 from odradek.core.group.streams import description
@@ -11,7 +12,6 @@ from odradek.core.group.streams.group import StreamsGroup
 from odradek.core.group.streams.heartbeat import StreamsHeartbeat
 from odradek.core.group.streams.replay import StreamsReplay
 from odradek.core.group.streams.targets import StreamsTargets
-from odradek.model.errors import ErrorCode
 from odradek.wire.generated.streams_group_describe_response import DescribedGroup
 
 
@@ -35,18 +35,10 @@ class StreamsProtocol:
 
     def describe(self, group_ids: Iterable[str]) -> list[DescribedGroup]:
         """Process StreamsGroupDescribe. Groups of other types get the error of missing groups."""
-        found = []
-        for group_id in group_ids:
-            group = self._state.groups.get(group_id)
-            if isinstance(group, StreamsGroup):
-                found.append(description.describe(group))
-                continue
-            what = "not found" if group is None else "not a streams group"
-            found.append(
-                DescribedGroup(
-                    group_id=group_id,
-                    error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                    error_message=f"Group {group_id} is {what}.",
-                )
-            )
-        return found
+        return described(
+            self._state,
+            group_ids,
+            StreamsGroup,
+            description.describe,
+            DescribedGroup,
+        )

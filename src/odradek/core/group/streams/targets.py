@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import NOTHING, CoordinatorResult
 from odradek.core.group.java_order import java_hash_order, timeline_order
+from odradek.core.group.modern.targets import log_targets
 from odradek.core.group.state import GroupState
 from odradek.core.group.streams import keys, records
 from odradek.core.group.streams.assignor import NAME, MemberSpec, SubtopologySpec, assign
@@ -99,14 +100,14 @@ class StreamsTargets:
                 for subtopology_id, each in configured.subtopologies.items()
             }
             targets = assign(members, subtopologies, int(configs.get(STANDBY_REPLICAS, "0")))
-        for member_id in members:
-            if targets[member_id] != group.targets.get(member_id):
-                record = records.target_assignment(group.group_id, member_id, targets[member_id])
-                log.append(record)
-        now_ms = self._state.clock.now_ms()
-        log.append(records.target_epoch(group.group_id, group_epoch, now_ms))
-        self._state.note(
-            group.group_id, f"assignor {NAME} has computed targets of epoch {group_epoch}"
+        log_targets(
+            self._state,
+            group,
+            group_epoch,
+            {each: targets[each] for each in members},
+            NAME,
+            records,
+            log,
         )
         return Target(group_epoch, EMPTY if after is None else targets[after.member_id])
 
