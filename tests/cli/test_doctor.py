@@ -161,3 +161,11 @@ def test_a_cluster_as_clients_see_it():
         assert outcome.code == 0
         assert outcome.lines[0] == "No problem was found."
         assert outcome.lines[-1].split() == ["1", f"127.0.0.1:{broker.port}", "answers"]
+
+
+def test_a_node_that_is_silent_may_wait_for_the_others():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    outcome = invoke("doctor", "-b", f"127.0.0.1:{port}")
+    assert outcome.code == 1
+    assert "odradek doctor --config FILE" in outcome.err

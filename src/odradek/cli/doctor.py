@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from odradek.config.broker_config import BrokerConfig
     from odradek.config.listeners import Listener
 
+_ADVICE_OF_NODE = (
+    "If the node runs, it may wait for the other controllers. See its log, or run on its machine: "
+    "odradek doctor --config FILE"
+)
 TIMEOUT_MS = 10_000
 """How long to wait for brokers, if `--timeout` is not given."""
 
@@ -88,6 +92,15 @@ def _print(
 
 
 def _check_cluster() -> tuple[list[list[object]], list[Problem]]:
+    from odradek.client.errors import UnreachableError
+
+    try:
+        return _check_brokers()
+    except UnreachableError as error:
+        raise UnreachableError(str(error), f"{error.advice}\n{_ADVICE_OF_NODE}") from error
+
+
+def _check_brokers() -> tuple[list[list[object]], list[Problem]]:
     from odradek.client.errors import ClientError
 
     rows: list[list[object]] = []
