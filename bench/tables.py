@@ -1,4 +1,4 @@
-"""The tables of results in README.md and docs: `python -m bench.tables`.
+"""The tables of results in docs: `python -m bench.tables`.
 
 Each row is computed from one stored result in bench/results, to which the row has a link.
 `bench/results/shown.json` maps each benchmark to the result that is shown. `python -m bench.tables
@@ -30,7 +30,7 @@ measured with `--mode pure` is `pure BENCHMARK`."""
 PURE_PREFIX = "pure "
 SPARK = "spark"
 """The benchmark that compares Spark's own connector, not Apache Kafka."""
-README, DOCUMENT = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
 LONG_TESTS_DOCUMENT = ROOT / "docs" / "compatibility.md"
 BEGIN, END = "<!-- {}: made by `python -m bench.tables` -->", "<!-- end of {} -->"
 SET_LATER = {("isolation", TIMES.name): TIMES}
@@ -40,7 +40,7 @@ mark if the stored result has no limit."""
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table in the README: some figures of one benchmark."""
+    """A row of the first table of docs/benchmarks.md: some figures of one benchmark."""
 
     bench: str
     title: str
@@ -197,8 +197,8 @@ class Result:
 
     @property
     def link(self) -> str:
-        """The commit, as a link to the result, relative to the root of the repository."""
-        return f"[{self.machine['commit']}](bench/results/{self.name})"
+        """The commit, as a link to the result, relative to docs."""
+        return f"[{self.machine['commit']}](../bench/results/{self.name})"
 
     def benches(self) -> list[str]:
         """Return the names of the benchmarks."""
@@ -250,7 +250,7 @@ def show(names: Iterable[str]) -> None:
 
 
 def costs(mapping: Mapping[str, str]) -> str:
-    """Return the table of the README."""
+    """Return the first table of docs/benchmarks.md."""
     lines = [
         "| what | command | Odradek | Apache Kafka | ratio | limit | rounds | result |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -369,9 +369,9 @@ def beside_spark(mapping: Mapping[str, str]) -> str:
 def documents() -> dict[Path, str]:
     """Return the documents with tables, as computed from the stored results."""
     mapping = shown()
-    benchmarks = replaced(DOCUMENT.read_text(encoding="utf-8"), "results", everything(mapping))
+    benchmarks = replaced(DOCUMENT.read_text(encoding="utf-8"), "costs", costs(mapping))
+    benchmarks = replaced(benchmarks, "results", everything(mapping))
     return {
-        README: replaced(README.read_text(encoding="utf-8"), "costs", costs(mapping)),
         DOCUMENT: replaced(benchmarks, SPARK, beside_spark(mapping)),
         LONG_TESTS_DOCUMENT: replaced(
             LONG_TESTS_DOCUMENT.read_text(encoding="utf-8"), "long-tests", long_tests_table()

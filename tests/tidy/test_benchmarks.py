@@ -1,4 +1,4 @@
-"""The tables in README, docs/benchmarks.md and docs/compatibility.md match the stored results."""
+"""The tables in docs/benchmarks.md and docs/compatibility.md match the stored results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from bench.tables import (
     DOCUMENT,
     LONG_TESTS_DOCUMENT,
     PURE_PREFIX,
-    README,
     ROWS,
     Result,
     costs,
@@ -18,15 +17,13 @@ from bench.tables import (
 )
 
 
-@pytest.mark.parametrize(
-    "path", [README, DOCUMENT, LONG_TESTS_DOCUMENT], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", [DOCUMENT, LONG_TESTS_DOCUMENT], ids=lambda path: path.stem)
 def test_the_tables_are_those_of_the_stored_results(path) -> None:
     assert path.read_text(encoding="utf-8") == documents()[path], "run: python -m bench.tables"
 
 
 def test_a_changed_figure_is_seen() -> None:
-    text = README.read_text(encoding="utf-8")
+    text = DOCUMENT.read_text(encoding="utf-8")
     table = costs(shown())
     planted = text.replace(table, table.replace("0", "9"))
     assert planted != text
