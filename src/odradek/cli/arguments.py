@@ -5,7 +5,7 @@ Shell completion requests names from the cluster with a timeout of 1 s. Errors a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _COMPLETION_TIMEOUT_MS = 1_000
-_PARTITIONS_MAX = 1_000_000
 
 
 def completing(
@@ -149,16 +148,9 @@ def parse_numbers(text: str) -> list[int]:
     Raises:
         UsageError: the text does not have this form.
     """
-    numbers: list[int] = []
-    for part in text.split(","):
-        low, dash, high = part.partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()):
-            raise click.UsageError(f"{text!r}: write partitions as 0,2-4")
-        last = int(high or low)
-        if last >= _PARTITIONS_MAX:
-            raise click.UsageError(f"{text!r}: there is no partition {last}")
-        numbers += range(int(low), last + 1)
-    return numbers
+    from odradek.operations import partitions
+
+    return parsed(partitions.parse_numbers, text)
 
 
 def select_partitions(
@@ -170,16 +162,9 @@ def select_partitions(
         NoSuchTopicError: there is no such topic or partition.
         UsageError: a word is malformed.
     """
-    from odradek.client.errors import NoSuchTopicError
-    from odradek.model.topic_partition import TopicPartition
+    from odradek.operations import partitions
 
-    found: dict[TopicPartition, None] = {}
-    for word in topics:
-        name, colon, numbers = word.partition(":")
-        partitions: Mapping[int, object] = cluster.topic(name).partitions
-        wanted = parse_numbers(numbers) if colon else only
-        for index in partitions if wanted is None else wanted:
-            if index not in partitions:
-                raise NoSuchTopicError(name, index)
-            found[TopicPartition(name, index)] = None
-    return list(found)
+    try:
+        return partitions.select_partitions(cluster, topics, only)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None

@@ -7,10 +7,10 @@ import click
 from odradek.cli.arguments import parse_pairs
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, number, print_json, print_table
-from odradek.cli.suggestions import did_you_mean
 from odradek.client.admin.cluster import features
 from odradek.client.admin.features import UpgradeType, update_features
 from odradek.client.cluster import Cluster
+from odradek.operations.suggestions import did_you_mean
 
 
 @click.command()

@@ -10,7 +10,6 @@ import click
 from odradek.cli.arguments import complete_groups, complete_topics, completing, parse_pairs
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import end_with_errors, note, print_json, styled
-from odradek.cli.suggestions import did_you_mean
 from odradek.client.admin.configs import (
     Change,
     ConfigEntry,
@@ -22,6 +21,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError
 from odradek.model.config_resource import Operation, ResourceType, Source
 from odradek.operations.settings import advice, known_settings, unknown_names
+from odradek.operations.suggestions import did_you_mean
 from odradek.operations.texts import plural
 
 _KINDS = {

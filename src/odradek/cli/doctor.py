@@ -101,20 +101,15 @@ def _check_cluster() -> tuple[list[list[object]], list[Problem]]:
 
 
 def _check_brokers() -> tuple[list[list[object]], list[Problem]]:
-    from odradek.client.errors import ClientError
+    from odradek.operations.cluster_health import reach
 
     rows: list[list[object]] = []
     problems: list[Problem] = []
     with connected(TIMEOUT_MS) as cluster:
-        cluster.refresh([])
-        for _, node in sorted(cluster.metadata.nodes.items()):
-            try:
-                cluster.node(node.id)
-            except ClientError as error:
-                rows.append([node.id, str(node.address), "cannot be reached"])
+        for node, error in reach(cluster).items():
+            rows.append([node.id, str(node.address), "cannot be reached" if error else "answers"])
+            if error is not None:
                 problems.append(Problem(Severity.BROKEN, str(error), error.advice))
-            else:
-                rows.append([node.id, str(node.address), "answers"])
     return rows, problems
 
 

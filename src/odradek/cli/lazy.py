@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from odradek.cli.suggestions import did_you_mean
+from odradek.operations.suggestions import did_you_mean
 
 
 class LazyGroup(click.Group):

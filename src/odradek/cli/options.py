@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from odradek.cli.suggestions import did_you_mean, suggest_topics
 from odradek.cli.values import DURATION
+from odradek.operations.suggestions import did_you_mean, suggest_topics
 
 if TYPE_CHECKING:
     from odradek.client.cluster import Cluster

@@ -11,7 +11,6 @@ import click
 from odradek.cli.arguments import parse_pairs, parsed
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, end_with_errors, note_none, number, print_json, print_table
-from odradek.cli.suggestions import did_you_mean
 from odradek.client.admin.quotas import (
     CLIENT_ID,
     IP,
@@ -24,6 +23,7 @@ from odradek.client.admin.quotas import (
 from odradek.client.errors import ClientError
 from odradek.core.quota.connections import address_of
 from odradek.operations.quotas import applying, order, parse_value, quotas_of, value_text
+from odradek.operations.suggestions import did_you_mean
 from odradek.operations.texts import plural
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])

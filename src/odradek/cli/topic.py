@@ -18,7 +18,6 @@ from odradek.cli.output import (
     print_json,
     print_table,
 )
-from odradek.cli.suggestions import suggest_topics
 from odradek.cli.topic_describe import describe
 from odradek.cli.topic_offsets import delete_records, offsets
 from odradek.client.admin.topics import (
@@ -33,6 +32,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError
 from odradek.model import uuids
 from odradek.model.errors import ErrorCode
+from odradek.operations.suggestions import suggest_topics
 from odradek.operations.texts import plural, size_text
 from odradek.operations.topics import TopicFacts, gather_facts
 

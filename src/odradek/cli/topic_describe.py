@@ -16,10 +16,10 @@ from odradek.cli.output import (
     print_json,
     print_table,
 )
-from odradek.cli.suggestions import suggest_topics
 from odradek.client.errors import ClientError
 from odradek.client.metadata import Partition
 from odradek.model import uuids
+from odradek.operations.suggestions import suggest_topics
 from odradek.operations.texts import size_text
 from odradek.operations.topics import TopicFacts, gather_facts, read_settings
 

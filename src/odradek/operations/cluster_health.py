@@ -22,7 +22,7 @@ from odradek.client.admin.configs import Resource, describe_configs
 from odradek.client.admin.reassignments import Reassignment, list_reassignments
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError
-from odradek.client.metadata import Partition, Topic
+from odradek.client.metadata import Node, Partition, Topic
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -155,6 +155,23 @@ def _min_in_sync(cluster: Cluster, topics: Sequence[str]) -> dict[str, int]:
             found[resource.name] = next(
                 (int(each.value) for each in entries if each.name == MIN_IN_SYNC and each.value), 1
             )
+    return found
+
+
+def reach(cluster: Cluster) -> dict[Node, ClientError | None]:
+    """Connect to each broker at the address that the cluster advertises; return why it failed.
+
+    Raises:
+        ClientError: no broker responds.
+    """
+    found: dict[Node, ClientError | None] = {}
+    for _, node in sorted(cluster.refresh([]).nodes.items()):
+        try:
+            cluster.node(node.id)
+        except ClientError as error:
+            found[node] = error
+        else:
+            found[node] = None
     return found
 
 
