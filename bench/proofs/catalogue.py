@@ -304,6 +304,11 @@ LONG_TESTS = (
         extra={"ODRADEK_ATTACK_BUILD": "wheel"},
         concerns=("src/odradek/network", "tests/attacks"),
     ),
+    LongTest(
+        "pythons", "all tests on the compiled wheel, and the demo, on each Python of the machine", 1,
+        _module("bench.proofs.pythons"), quick_arguments=("ARGS=tests/tls",),
+        concerns=("requirements", "bench/proofs/pythons.py"),
+    ),
     LongTest("compat", "all clients", 1, _module("compat"), quick_arguments=_ONE_SCENARIO),
     LongTest(
         "compat-apache", "all clients against Apache Kafka", 1,
