@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
 
 import pytest
 from tests.cli.conftest import invoke
 from tests.support.child import ODRADEK, Child
+from tests.support.waiting import until
 
 from odradek.operations import cluster_health
 from odradek.testing import Cluster
@@ -35,12 +35,6 @@ def run(cluster, monkeypatch):
         return outcome
 
     return run
-
-
-def until(holds):
-    """Wait; the test's own time limit ends a wait without end."""
-    while not holds():
-        time.sleep(0.05)
 
 
 def serving(run):
@@ -79,8 +73,8 @@ def test_a_broker_comes_and_goes(cluster, run, tmp_path):
     assert "the cluster already has a node 2" in refused
     assert run("cluster", "add-broker", "-d", home).out == f"Prepared broker 4 in {home}\n"
     assert "already has a node" in run("cluster", "add-broker", "-d", home, code=1).err
-    with Child([*ODRADEK, "serve", "--config", home / "server.properties"], stops=True):
-        until(lambda: serving(run) == 4)
+    with Child([*ODRADEK, "serve", "--config", home / "server.properties"], stops=True) as node:
+        node.until(lambda: serving(run) == 4)
         plan = run("cluster", "rebalance", "--dry-run", "--json").json["moves"]
         assert sum(4 in each["to"] for each in plan) == 13
         run("cluster", "rebalance")
@@ -104,8 +98,8 @@ def test_a_node_that_is_a_voter_too(cluster, run, tmp_path):
     """A drain can be cancelled. The next one says that the node is a voter."""
     home = tmp_path / "new"
     run("cluster", "add-broker", "-d", home, "--host", "127.0.0.1", "--node-id", 5)
-    with Child([*ODRADEK, "serve", "--config", home / "server.properties"], stops=True):
-        until(lambda: serving(run) == 4)
+    with Child([*ODRADEK, "serve", "--config", home / "server.properties"], stops=True) as node:
+        node.until(lambda: serving(run) == 4)
         assert "is also a voter" in run("cluster", "drain", 3).err
         assert all(3 not in cluster.replicas("orders", each) for each in range(12))
         assert run("cluster", "drain", 3, "--cancel", "--json").json["cancelled"] == 0

@@ -7,9 +7,8 @@ transaction, and a new generation of tasks fences the transactions of the old on
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from compat.lab.maven import KAFKA, KAFKA_VERSION, jars
 from compat.lab.toolchain import Missing, free_port
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.support.child import Child
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.long]
 
@@ -41,7 +41,6 @@ CONVERTERS = {
     f"{part}.converter": "org.apache.kafka.connect.storage.StringConverter"
     for part in ("key", "value")
 }
-WAIT_SECONDS_MAX = 120.0
 LINES = 3000
 GROUP_LINES = 1000
 
@@ -60,14 +59,6 @@ def running(main_class: str, properties: Mapping[str, str], path: Path) -> Itera
     with Child([*program, file], output=path.with_suffix(".log")) as process:
         yield
         process.check()
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait until the condition holds."""
-    end = time.monotonic() + WAIT_SECONDS_MAX
-    while not holds():
-        assert time.monotonic() < end, f"not within {WAIT_SECONDS_MAX:.0f} s: {what}"
-        time.sleep(0.3)
 
 
 def request(port: int, path: str, body: Mapping[str, Any] | None = None) -> Any:

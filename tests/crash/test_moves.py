@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from compat.lab.toolchain import Missing
 from compat.lab.wire_client import Batch, WireClient
 from tests.crash.moving_loop import MovingLoop, TwoDirectories, move
 from tests.support.run_seed import run_seed
+from tests.support.waiting import until
 
 from odradek.wire.generated.describe_log_dirs_request import DescribeLogDirsRequest
 from odradek.wire.generated.describe_log_dirs_response import DescribeLogDirsResponse
@@ -108,12 +107,6 @@ def contents(wire: WireClient) -> list[Batch]:
         offset = found[-1].base_offset + found[-1].records if found else 0
         found += wire.batches(TOPIC, 0, offset)
     return found
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait; the test's own time limit ends a wait without end."""
-    while not holds():
-        time.sleep(POLL_SECONDS)
 
 
 def begin(wire: WireClient, broker: Broker, target: Path) -> None:

@@ -1,11 +1,10 @@
 """Delegation tokens in a cluster of several nodes, and in data directories of Apache Kafka."""
 
-import time
-
 import pytest
 from compat.lab.apache_kafka import BriefApacheKafka
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
+from tests.support.waiting import until
 
 from compat import authenticated
 from odradek.config.jaas import PLAIN_LOGIN_MODULE
@@ -35,12 +34,6 @@ def error_of_login(port, token):
     """The error of a login with a token."""
     with TokenClient(port) as client:
         return client.log_in_with(token.token_id, token.hmac).error_code
-
-
-def until(condition):
-    """Wait until the other nodes have read the metadata, or the controller has changed."""
-    while not condition():
-        time.sleep(0.02)
 
 
 def test_each_node_knows_the_tokens():
