@@ -55,7 +55,7 @@ test: $(WHEEL)/.made  ## the tests, on the wheel
 test-cluster: $(WHEEL)/.made  ## the tests of clusters of processes, and of simulated clusters
 	$(INSTALLED) -m pytest -m "cluster and not long" -n $(WORKERS) $(ARGS)
 
-durations: $(WHEEL)/.made  ## run all tests of the check and store how long they take, in tests/durations.json
+durations: $(WHEEL)/.made  ## store how long the tests take, in tests/durations.json; needs a machine that does nothing else
 	$(INSTALLED) -m pytest -m "not long" -n $(WORKERS) --store-durations $(ARGS)
 
 # The check runs on the oldest Python that Odradek supports; this is a short look at the newest one.
@@ -96,7 +96,7 @@ sim: $(VENV)/.dev  ## 200 seeds of a node and 300 of a cluster in simulation
 
 seeds: $(WHEEL)/.made  ## fewer seeds: of each commit others, because its id gives the first seed
 	$(INSTALLED) -m tests.sim 12
-	$(INSTALLED) -m tests.sim --cluster 30
+	$(INSTALLED) -m tests.sim --cluster 20
 
 proofs: $(VENV)/.dev  ## the long tests at full size, each stored in bench/proofs/results
 	$(BIN)/python -m bench.proofs $(ARGS)

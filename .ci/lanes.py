@@ -53,10 +53,10 @@ LANES = (
     Lane("wheel", ("make", "wheel"), needs=("environment",)),
     # All tests, on the wheel. Most of them wait for processes of other tests or for the network.
     Lane("test", ("make", "test", "ARGS=-m 'not long'"), needs=("form", "wheel")),
-    # Beside the tests, one after another.
-    Lane("compat", ("make", "compat"), needs=("form", "wheel")),
+    # Beside the tests, one after another. The tests of Spark, and only they, have niceness 0 (scheduling.py).
+    Lane("compat", ("make", "compat"), needs=("form", "wheel"), niceness=5),
     Lane("newest", ("make", "test-newest"), needs=("compat", "newest-environment")),
-    Lane("seeds", ("make", "seeds"), needs=("newest",)),
+    Lane("seeds", ("make", "seeds"), needs=("newest",), niceness=5),
 )
 
 

@@ -48,6 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
         check_required()
     except RequiredMissing as reason:
         raise pytest.UsageError(str(reason)) from None
+    if config.option.store_durations and not hasattr(config, "workerinput"):
+        durations.check_idle()
     lower_priority(getattr(config, "workerinput", {}).get("workerid"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts commands in the background so, and all processes of the tests would be too.

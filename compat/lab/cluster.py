@@ -367,6 +367,17 @@ class Cluster:
         """
         self._until(lambda: [str(each) for each in self._ask(broker_ids) if each == node_id], "up")
 
+    def wait_until_not_fenced(self, *node_ids: int) -> None:
+        """Wait until brokers that run are not fenced. On a busy machine a heartbeat may come late.
+
+        Raises:
+            BrokerFailed: it takes more than `SYNC_SECONDS_MAX`.
+        """
+        self._until(
+            lambda: [str(each) for each in sorted({*node_ids} - {*self._ask(broker_ids)})],
+            "fenced",
+        )
+
     def wait_until_in_sync(self, topics: Iterable[str]) -> None:
         """Wait until all replicas of these topics are in sync and every partition has a leader.
 

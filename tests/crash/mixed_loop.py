@@ -72,6 +72,7 @@ class MixedLoop(FaultLoop):
         self.cluster.elect_preferred_leaders(TOPIC, range(PARTITIONS))
 
     def _leave(self) -> None:
+        self.cluster.wait_until_not_fenced(1, 2, 3, GUEST)  # each gets replicas
         self._run("drain")
         self.cluster.nodes[GUEST].stop()
         self.cluster.wait_until_fenced(GUEST)

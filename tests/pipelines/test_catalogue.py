@@ -77,7 +77,7 @@ def test_the_advice_has_all_extras_of_the_examples(monkeypatch):
     monkeypatch.setitem(sys.modules, "deltalake", None)
     for name in [each for each in sys.modules if each.startswith("examples.activity")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(NotAPipelineError, match=r"needs deltalake, .*'\.\[demo,delta\]'"):
+    with pytest.raises(NotAPipelineError, match=r"needs deltalake, .*'odradek\[demo,delta\]'"):
         load("activity")
 
 

@@ -14,11 +14,14 @@ for, from the end of the test before to the end of this test.
 from __future__ import annotations
 
 import json
+import os
 import resource
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 FILE = Path(__file__).parents[1] / "durations.json"
 SLOW_SECONDS = 10.0
@@ -37,6 +40,8 @@ class Cost(NamedTuple):
         return self.processor_seconds / max(self.seconds, 0.001)
 
 
+LOAD_MAX = 1.5
+"""The mean number of running processes before a run whose durations are stored."""
 UNKNOWN = Cost(2.0, 1.0)
 """The assumed cost of a group that the stored run did not have."""
 
@@ -61,6 +66,19 @@ def stored() -> Durations:
     content = json.loads(FILE.read_text(encoding="utf-8"))
     groups = {name: Cost(*figures) for name, figures in content["groups"].items()}
     return Durations(groups, content["slow"])
+
+
+def check_idle() -> None:
+    """Check that nothing else uses the machine: the tests would seem to be slow.
+
+    Raises:
+        UsageError: in the last minute, more than one process ran on average.
+    """
+    load = os.getloadavg()[0]
+    if load > LOAD_MAX:
+        raise pytest.UsageError(
+            f"the machine is busy ({load:.1f} processes): try again when it is idle"
+        )
 
 
 def processor_seconds() -> float:
