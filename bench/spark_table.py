@@ -11,9 +11,17 @@ from bench.figures import OURS, THEIRS, Figure
 
 ROWS, CPU = ", rows", ", CPU"
 HEAD = (
-    "job", "sizes", "M rows/s", "Spark's", "ratio", "limit", "CPU, µs/row", "Spark's", "ratio",
+    "job",
+    "sizes",
+    "M rows/s",
+    "Spark's",
+    "ratio",
     "limit",
-)  # fmt: skip
+    "CPU, µs/row",
+    "Spark's",
+    "ratio",
+    "limit",
+)
 
 
 def spark_table(figures: Sequence[Figure], link: str) -> str:

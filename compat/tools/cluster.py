@@ -6,15 +6,38 @@ from compat.scenarios.stage import holds
 from compat.tools.workbench import Workbench, check
 
 NEEDED = {
-    "Produce": 13, "Fetch": 18, "ListOffsets": 11, "Metadata": 13, "OffsetCommit": 10,
-    "OffsetFetch": 10, "FindCoordinator": 6, "JoinGroup": 9, "Heartbeat": 4, "LeaveGroup": 5,
-    "SyncGroup": 5, "DescribeGroups": 6, "ListGroups": 5, "ApiVersions": 4, "CreateTopics": 7,
-    "DeleteTopics": 6, "DeleteRecords": 2, "InitProducerId": 5, "OffsetForLeaderEpoch": 4,
-    "DescribeConfigs": 4, "AlterConfigs": 2, "DescribeLogDirs": 5, "CreatePartitions": 3,
-    "DeleteGroups": 2, "IncrementalAlterConfigs": 1, "OffsetDelete": 0, "DescribeQuorum": 2,
-    "DescribeCluster": 2, "DescribeProducers": 0, "ListConfigResources": 1,
+    "Produce": 13,
+    "Fetch": 18,
+    "ListOffsets": 11,
+    "Metadata": 13,
+    "OffsetCommit": 10,
+    "OffsetFetch": 10,
+    "FindCoordinator": 6,
+    "JoinGroup": 9,
+    "Heartbeat": 4,
+    "LeaveGroup": 5,
+    "SyncGroup": 5,
+    "DescribeGroups": 6,
+    "ListGroups": 5,
+    "ApiVersions": 4,
+    "CreateTopics": 7,
+    "DeleteTopics": 6,
+    "DeleteRecords": 2,
+    "InitProducerId": 5,
+    "OffsetForLeaderEpoch": 4,
+    "DescribeConfigs": 4,
+    "AlterConfigs": 2,
+    "DescribeLogDirs": 5,
+    "CreatePartitions": 3,
+    "DeleteGroups": 2,
+    "IncrementalAlterConfigs": 1,
+    "OffsetDelete": 0,
+    "DescribeQuorum": 2,
+    "DescribeCluster": 2,
+    "DescribeProducers": 0,
+    "ListConfigResources": 1,
     "DescribeTopicPartitions": 0,
-}  # fmt: skip
+}
 """Newest versions of Apache Kafka 4.3 that every broker of ours must serve at least."""
 
 

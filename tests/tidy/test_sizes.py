@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.checkout import needs_checkout
-from tests.tidy.sources import ROOT, functions, shown, source_files
+from tests.tidy.sources import PACKAGE, ROOT, functions, shown, source_files
 
 pytestmark = needs_checkout  # for ruff and its settings
 
@@ -83,8 +83,8 @@ def packed_functions(path: Path) -> Iterator[str]:
             yield node.name
 
 
-def test_only_the_formatter_lays_out_functions() -> None:
-    """Only tests have tables in functions: what is asked and what is expected, side by side."""
+def test_only_tests_have_tables_in_functions() -> None:
+    """What is asked and what is expected, side by side. In the package nothing is a table."""
     packed = {
         f"{shown(path)}:{name}"
         for path in source_files()
@@ -92,6 +92,9 @@ def test_only_the_formatter_lays_out_functions() -> None:
         for name in packed_functions(path)
     }
     assert packed == set()
+    assert not [
+        shown(path) for path in source_files() if path.is_relative_to(PACKAGE) and is_packed(path)
+    ]
 
 
 def test_the_measure_measures(tmp_path: Path) -> None:

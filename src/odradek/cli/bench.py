@@ -42,9 +42,13 @@ _LATENCY_WAIT_MS = 5_000
 )
 @click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, metavar="N")
 @click.option(
-    "--size", type=click.IntRange(0), default=1000, show_default=True, metavar="BYTES",
+    "--size",
+    type=click.IntRange(0),
+    default=1000,
+    show_default=True,
+    metavar="BYTES",
     help="Size of a record's value.",
-)  # fmt: skip
+)
 @click.option(
     "--batch-size", type=click.IntRange(1), default=65_536, show_default=True, metavar="BYTES"
 )

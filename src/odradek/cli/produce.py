@@ -85,9 +85,12 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
     show_default=True,
 )
 @click.option(
-    "--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True,
+    "--acks",
+    type=click.Choice(["all", "1", "0"]),
+    default="all",
+    show_default=True,
     help="Replicas that must have a record before it is acknowledged.",
-)  # fmt: skip
+)
 @click.option(
     "--no-idempotence", is_flag=True, help="Turn off idempotence, so that retries may write twice."
 )

@@ -19,9 +19,17 @@ Renderer = Callable[[TopicPartition, Record], bytes]
 """Returns a record as bytes, with the line end."""
 
 FIELDS = (
-    "topic", "partition", "offset", "timestamp", "timestamp_ms", "key", "value", "headers",
-    "key_size", "value_size",
-)  # fmt: skip
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_ms",
+    "key",
+    "value",
+    "headers",
+    "key_size",
+    "value_size",
+)
 _PLACE = re.compile(rb"\{([a-z_]*)\}")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 

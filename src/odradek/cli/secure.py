@@ -110,10 +110,13 @@ _directory = click.argument(
     "directory", metavar="DIRECTORY", type=click.Path(file_okay=False, path_type=Path)
 )
 _hosts_option = click.option(
-    "--host", "hosts", metavar="HOST", multiple=True,
+    "--host",
+    "hosts",
+    metavar="HOST",
+    multiple=True,
     help="A name or address for the certificate, besides localhost and this machine's name. "
     "Repeatable.",
-)  # fmt: skip
+)
 _days_option = click.option(
     "--days",
     type=click.IntRange(1, 36500),

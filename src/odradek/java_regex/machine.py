@@ -60,8 +60,17 @@ class Machine:
     """The state of a search in a text."""
 
     __slots__ = (
-        "_failed", "at", "behind_end", "groups", "last", "locals", "must_end", "stack", "steps", "text",
-    )  # fmt: skip
+        "_failed",
+        "at",
+        "behind_end",
+        "groups",
+        "last",
+        "locals",
+        "must_end",
+        "stack",
+        "steps",
+        "text",
+    )
 
     def __init__(self, text: str, groups: int, variables: int, *, must_end: bool = False) -> None:
         self.text = text

@@ -30,9 +30,17 @@ class StartError(Exception):
 
 
 FAILURES = (
-    ConfigurationError, DamagedFile, DirectoryInUse, DiskFull, FormatError, JoinError, ListenError,
-    LogDirectoryOffline, MetadataError, QuorumError,
-)  # fmt: skip
+    ConfigurationError,
+    DamagedFile,
+    DirectoryInUse,
+    DiskFull,
+    FormatError,
+    JoinError,
+    ListenError,
+    LogDirectoryOffline,
+    MetadataError,
+    QuorumError,
+)
 """Expected errors of a start. Any other exception is a bug in Odradek."""
 
 FREEZE_RECORDS = 10_000

@@ -14,8 +14,15 @@ OF_CLIENTS = (*_RATES, "request_percentage", "controller_mutation_rate")
 """The quotas of users and client ids."""
 OF_ADDRESSES = ("connection_creation_rate",)
 """The quotas of IP addresses."""
-_UNITS = {"": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3,
-          "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}  # fmt: skip
+_UNITS = {
+    "": 1,
+    "kB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "KiB": 1024,
+    "MiB": 1024**2,
+    "GiB": 1024**3,
+}
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 

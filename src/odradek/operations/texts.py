@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 _UNITS_MS = {
-    "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000,
-}  # fmt: skip
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
 _SIZES = ("kB", "MB", "GB", "TB", "PB")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 

@@ -40,11 +40,19 @@ from odradek.wire.generated.txn_offset_commit_request import TxnOffsetCommitRequ
 from odradek.wire.generated.txn_offset_commit_response import TxnOffsetCommitResponse
 from odradek.wire.primitives import Message
 
-MOVED = frozenset({
-    E.NOT_LEADER_OR_FOLLOWER, E.UNKNOWN_TOPIC_OR_PARTITION, E.NOT_COORDINATOR,
-    E.COORDINATOR_NOT_AVAILABLE, E.KAFKA_STORAGE_ERROR, E.LEADER_NOT_AVAILABLE,
-    E.FENCED_LEADER_EPOCH, E.UNKNOWN_LEADER_EPOCH, E.REQUEST_TIMED_OUT,
-})  # fmt: skip
+MOVED = frozenset(
+    {
+        E.NOT_LEADER_OR_FOLLOWER,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.NOT_COORDINATOR,
+        E.COORDINATOR_NOT_AVAILABLE,
+        E.KAFKA_STORAGE_ERROR,
+        E.LEADER_NOT_AVAILABLE,
+        E.FENCED_LEADER_EPOCH,
+        E.UNKNOWN_LEADER_EPOCH,
+        E.REQUEST_TIMED_OUT,
+    }
+)
 """Errors after which the client looks for the leader or the coordinator again."""
 GROUP, TRANSACTION = 0, 1
 """The key types of FindCoordinator."""

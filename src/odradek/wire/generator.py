@@ -20,9 +20,13 @@ from odradek.wire.encoder import Encoder
 from odradek.wire.source import Source, default_expression, is_shared_default
 
 TYPES = {
-    "bool": "bool", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes",
+    "bool": "bool",
+    "float64": "float",
+    "uuid": "bytes",
+    "string": "str",
+    "bytes": "bytes",
     "records": "Records",
-}  # fmt: skip
+}
 
 
 def _all_structs(fields: Iterable[Field]) -> list[Struct]:

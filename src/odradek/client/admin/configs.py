@@ -43,8 +43,17 @@ class Resource(NamedTuple):
 
 
 VALUE_TYPES = (
-    "unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password",
-)  # fmt: skip
+    "unknown",
+    "boolean",
+    "string",
+    "int",
+    "short",
+    "long",
+    "double",
+    "list",
+    "class",
+    "password",
+)
 
 
 @dataclass(frozen=True, slots=True)

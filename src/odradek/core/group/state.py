@@ -52,9 +52,20 @@ class GroupState:
     """The groups of one partition, and the dependencies of the state machine."""
 
     __slots__ = (
-        "_group_configs", "_group_defaults", "clock", "config", "effects", "groups", "image",
-        "journal", "note", "offset_counts", "random_bytes", "rebalances", "timers",
-    )  # fmt: skip
+        "_group_configs",
+        "_group_defaults",
+        "clock",
+        "config",
+        "effects",
+        "groups",
+        "image",
+        "journal",
+        "note",
+        "offset_counts",
+        "random_bytes",
+        "rebalances",
+        "timers",
+    )
 
     def __init__(
         self,

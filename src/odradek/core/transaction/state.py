@@ -29,9 +29,18 @@ class TransactionState:
     """The transactional ids of one partition, and the dependencies of the state machine."""
 
     __slots__ = (
-        "clock", "config", "effects", "image", "journal", "last_epochs", "new_producer_id", "note",
-        "ongoing", "timers", "transactions",
-    )  # fmt: skip
+        "clock",
+        "config",
+        "effects",
+        "image",
+        "journal",
+        "last_epochs",
+        "new_producer_id",
+        "note",
+        "ongoing",
+        "timers",
+        "transactions",
+    )
 
     def __init__(
         self,

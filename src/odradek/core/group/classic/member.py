@@ -17,10 +17,19 @@ class ClassicMember:
     """One member. Its protocols and timeouts come from its latest JoinGroup."""
 
     __slots__ = (
-        "assignment", "client_host", "client_id", "group_instance_id", "is_new", "join_ticket",
-        "member_id", "protocol_type", "protocols", "rebalance_timeout_ms", "session_timeout_ms",
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "join_ticket",
+        "member_id",
+        "protocol_type",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
         "sync_ticket",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
