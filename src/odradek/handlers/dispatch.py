@@ -103,6 +103,7 @@ class Dispatcher:
                     if tags:
                         position = skip_tagged_fields(frame, position, tags)
                 if entry.quick is not None and self.inject is None:
+                    body = position
                     try:
                         answer = entry.quick(peer, frame, position, version, correlation_id)
                     except Exception as error:
@@ -119,7 +120,7 @@ class Dispatcher:
                         size = len(answer)
                         connection.respond([answer], size)
                         duration_us = (self._now_ns() - started) // 1000
-                        entry.metrics.record(duration_us, len(frame), size, version)
+                        entry.metrics.record(duration_us, len(frame) - body, size, version)
                         return
                 if len(frame) <= LARGE_BYTES:
                     request, end = entry.decoders[version](frame, position)

@@ -24,6 +24,7 @@ from odradek.handlers.first_use import DecodersAtFirstUse
 from odradek.handlers.handler import Handler
 from odradek.handlers.measured_steps import measured
 from odradek.handlers.pieces import in_pieces
+from odradek.handlers.response_errors import error_codes
 from odradek.model import api_keys
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.network.connection import Connection
@@ -54,6 +55,9 @@ class Binding(NamedTuple):
     load: Callable[[], Bound]
 
 
+_FIXED_HEADER_BYTES: Final = 8
+"""A request header without the client id and tags."""
+_PRODUCE_KEY: Final = 0
 _FETCH_KEY: Final = 1
 _response_header: Final = struct.Struct(">ii")
 _response_header_tagged: Final = struct.Struct(">iix")
@@ -242,11 +246,13 @@ class Entry:
         if self.charge is not None:
             used_ns = duration_ns if cost_ns < 0 else cost_ns
             self._throttle(self.charge, connection, frame_bytes, context.peer, answer, used_ns)
+        if answer is not None:
+            self._count_errors(answer)
         metrics = self.metrics
         if self.follower_metrics is not None and _is_follower(request):
             metrics = self.follower_metrics
         if answer is None:
-            self._record(metrics, duration_ns, cost_ns, frame_bytes, 0, context.api_version)
+            self._record(metrics, duration_ns, cost_ns, frame_bytes, 0, context)
             if slot is not None:
                 slot.complete([])
             return
@@ -257,7 +263,7 @@ class Entry:
             encoding.add_done_callback(partial(self._on_encoded, connection, slot, recorded))
             return
         parts, length = self._encode(context, answer)
-        self._record(metrics, duration_ns, cost_ns, frame_bytes, length, context.api_version)
+        self._record(metrics, duration_ns, cost_ns, frame_bytes, length, context)
         if slot is None:
             connection.respond(parts, length)
         else:
@@ -310,21 +316,25 @@ class Entry:
         local_ns: int,
         frame_bytes: int,
         length: int,
-        version: int,
+        context: RequestContext,
     ) -> None:
         """Count a request; `local_ns` is -1 if it was answered at once."""
+        version = context.api_version
+        body_bytes = frame_bytes - _FIXED_HEADER_BYTES - len(context.peer.client_id_on_wire)
+        if version >= self.flexible_min:
+            body_bytes -= 1  # no tags
         if local_ns < 0:
-            metrics.record(duration_ns // 1000, frame_bytes, length, version)
+            metrics.record(duration_ns // 1000, body_bytes, length, version)
         else:
             metrics.record_deferred(
-                duration_ns // 1000, local_ns // 1000, frame_bytes, length, version
+                duration_ns // 1000, local_ns // 1000, body_bytes, length, version
             )
 
     def _record_encoded(
         self, started: int, cost_ns: int, frame_bytes: int, context: RequestContext, length: int
     ) -> None:
         duration_ns = self._now_ns() - started
-        self._record(self.metrics, duration_ns, cost_ns, frame_bytes, length, context.api_version)
+        self._record(self.metrics, duration_ns, cost_ns, frame_bytes, length, context)
 
     def _throttle(
         self,
@@ -368,15 +378,22 @@ class Entry:
 
     def _error_answer(self, context: RequestContext, request: Any, error: BaseException) -> Message:
         """Return the response to a request that failed as a whole."""
-        self._count_error(error)
         if not isinstance(error, ApiError):  # a bug in Odradek: the node continues to run
             log.error("%s failed", self.name, exc_info=error)
             error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         return self.rejection(request, context.api_version, error)
 
-    def _count_error(self, error: BaseException) -> None:
-        code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
-        self.metrics.record_errors([code])
+    def _count_errors(self, answer: Message) -> None:
+        """Count the errors in a response. Produce and Fetch count those of partitions themselves."""
+        if self.key == _PRODUCE_KEY:
+            return
+        if self.key == _FETCH_KEY:
+            code = answer.error_code  # type: ignore[attr-defined]
+            codes = [code] if code else []
+        else:
+            codes = error_codes(answer)
+        if codes:
+            self.metrics.record_errors(codes)
 
     def rejection(self, request: Any, version: int, error: ApiError) -> Message:
         """Return the response that rejects a request with an error."""

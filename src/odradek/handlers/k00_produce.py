@@ -56,6 +56,7 @@ from odradek.handlers.produce import (
     Response,
     answer_for,
     append_all,
+    count_errors,
     keep_records,
     partitions_of,
     records_of,
@@ -145,6 +146,7 @@ def quick(
                 outcomes.append(partition.append(records, acks, 0, effort))
             except ApiError as another:
                 outcomes.append(another)
+        count_errors(peer, outcomes)
         response = _response(broker, peer, topics, work, outcomes)
         body = response.encode(version)
         return _response_header(len(body) + 5, correlation_id) + body

@@ -409,6 +409,9 @@ class _Fetch:
                     source.on_fetched(size)
                 else:
                     source.on_replicated(size, follower.broker_id)
+        if has_errors:
+            codes = [int(each[1].error_code) for each in found if each[1].error_code]
+            self._context.peer.count_errors(codes)
         session = self._plan.session
         if session is None:
             response = FetchResponse(responses=_by_topic(found, self._uses_ids))

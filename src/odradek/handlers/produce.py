@@ -148,6 +148,7 @@ def _respond(
         if any(isinstance(outcome, ApiError) for outcome in outcomes):
             peer.close()
         return None
+    count_errors(peer, outcomes)
     response = ProduceResponse()
     unacknowledged: list[_Unacknowledged] = []
     following = zip(work, outcomes, strict=True)
@@ -166,6 +167,13 @@ def _respond(
     if unacknowledged:
         return _when_acknowledged(broker, peer, request, response, unacknowledged)
     return response
+
+
+def count_errors(peer: Peer, outcomes: list[Outcome]) -> None:
+    """Count the batches that were not appended (metrics)."""
+    codes = [int(each.code) for each in outcomes if isinstance(each, ApiError)]
+    if codes:
+        peer.count_errors(codes)
 
 
 def answer_for(
@@ -218,6 +226,7 @@ def _when_acknowledged(
     def time_out() -> None:
         if future.done():
             return
+        peer.count_errors([int(ErrorCode.REQUEST_TIMED_OUT)] * len(waiting))
         for answer in waiting.values():
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             answer.base_offset = -1
@@ -233,6 +242,7 @@ def _when_acknowledged(
                 return
             del waiting[number]
             if error is not None:
+                peer.count_errors([int(error.code)])
                 answer.error_code = error.code
                 answer.error_message = error.message
                 answer.base_offset = -1

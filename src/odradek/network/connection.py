@@ -319,6 +319,11 @@ class Connection:
             waited = self._owner.turns.now() - self.held_since
             metrics.record_queued(int(waited * 1_000_000))
 
+    def count_errors(self, codes: list[int]) -> None:
+        """Count the errors of the response to the newest request."""
+        if self._metrics is not None:
+            self._metrics.record_errors(codes)
+
     # -- output -----------------------------------------------------------------------------
 
     def defer(self, overlap: bool = False) -> Slot:

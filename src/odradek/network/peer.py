@@ -27,6 +27,10 @@ class PeerConnection(Protocol):
         """Undo `pause`."""
         ...
 
+    def count_errors(self, codes: list[int]) -> None:
+        """Count the errors of the response to the newest request."""
+        ...
+
 
 class Peer:
     """The addresses, the listener and the identity of a client. Each connection has one peer.
@@ -110,6 +114,11 @@ class Peer:
             self._closed_callbacks = []
         if closed not in self._closed_callbacks:
             self._closed_callbacks.append(closed)
+
+    def count_errors(self, codes: list[int]) -> None:
+        """Count the errors in the response to the current request, which has at least one (metrics)."""
+        if self._connection is not None:
+            self._connection.count_errors(codes)
 
     def keep_verdicts(self, verdicts: Verdicts) -> None:
         """Keep verdicts for later requests of the connection."""

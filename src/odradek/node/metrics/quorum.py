@@ -220,6 +220,8 @@ def _is_voter(raft: RaftClient) -> bool:
 
 
 def _vote(raft: RaftClient) -> int:
+    if isinstance(raft.machine.role, Leader | Candidate):
+        return raft.machine.local.id
     voted: ReplicaKey | None = raft.machine.role.election().voted
     return -1 if voted is None else voted.id
 

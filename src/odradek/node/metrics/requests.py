@@ -66,12 +66,12 @@ def _by_error(found: _Found) -> list[Row]:
     return rows
 
 
-def conversions(_node: BrokerSources) -> Iterator[Metric]:
-    """Yield the times of conversions, of which there are none."""
-    yield timer(
+def _conversions(found: _Found) -> Metric:
+    counts = {name: sum(each.count for each in parts) for name, parts in found}
+    return timer(
         f"{_PATTERN}MessageConversionsTimeMs,request=*",
         "Always 0: Odradek converts no records to other formats, as Apache Kafka 4.",
-        [((name,), Histogram.of_zeros(0)) for name in ("Produce", "Fetch")],
+        [((name,), Histogram.of_zeros(counts.get(name, 0))) for name in ("Produce", "Fetch")],
     )
 
 
@@ -79,9 +79,10 @@ def requests(node: MetricSources) -> Iterator[Metric]:
     """Yield the metrics of each API that has had requests."""
     found = _found(node)
     yield meter(f"{_PATTERN}RequestsPerSec,request=*,version=*", "Requests.", _by_version(found))
+    yield _conversions(found)
     yield meter(
         f"{_PATTERN}ErrorsPerSec,request=*,error=*",
-        "Requests that failed as a whole, by error. NONE counts the others.",
+        "Errors in responses, one for each partition or other element. NONE counts responses without errors.",
         _by_error(found),
     )
     for name, text, read in (
@@ -120,7 +121,7 @@ def requests(node: MetricSources) -> Iterator[Metric]:
         ),
         (
             "RequestBytes",
-            "Bytes of requests. Quantiles are those of a sample, "
+            "Bytes of requests without their headers. Quantiles are those of a sample, "
             "and upper bounds, exact to a factor of 2.",
             RequestMetrics.request_sizes,
         ),

@@ -59,7 +59,6 @@ OF_BROKERS: tuple[Callable[[BrokerSources], Iterator[Metric]], ...] = (
     logs.flushes,
     logs.cold_reads,
     logs.cleaner,
-    requests.conversions,
     requests.fetch_sessions,
     groups.coordinators,
     groups.groups,
