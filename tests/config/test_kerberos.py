@@ -79,6 +79,10 @@ RULES: list[tuple[list[str], str, str | None]] = [
     (["RULE:[1:$1@$0]", "DEFAULT"], "alice@EXAMPLE.COM", None),  # not a simple name
     (["RULE:[1:$1]s/.*//", "DEFAULT"], "alice@EXAMPLE.COM", None),
     (["RULE:[0:$0]"], "alice@R", None),
+    ([r"RULE:[1:$1](\p{L}+.*)"], "alice@R", "alice"),
+    ([r"RULE:[1:$1](\w+)"], "Людина@R", None),  # only ASCII, as in Java
+    (["RULE:[1:$1]s/(?<n>.)(.*)/$2${n}/"], "alice@R", "licea"),
+    (["RULE:[1:$1]s/[a-z&&[^l]]/-/g"], "alice@R", "-l---"),
     ([], "alice@EXAMPLE.COM", None),
     (["DEFAULT"], "alice", "alice"),
 ]
@@ -110,6 +114,9 @@ def test_rules(rules: list[str], name: str, user: str | None) -> None:
         "RULE:[1:$1]s/a/$/",
         "RULE:[1:$1]s/a/\\/",
         "RULE:[1:$1]s/a/b",
+        "RULE:[1:$1]s/(?c)a/b/",
+        "RULE:[1:$1](a{,3})",
+        "RULE:[4294967297:$1]",
         "RULE:[1:$1]/L/U",
     ],
 )

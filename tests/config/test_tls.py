@@ -162,8 +162,34 @@ def test_rules(rules: str, user: str | None) -> None:
 
 @pytest.mark.parametrize(
     "rules",
-    ["default", "RULE:", "RULE:a", "RULE:a/b", "RULE:a/b/X", "RULE:(/b/", "RULE:a/$1/", "DEFAULTx"],
+    [
+        *("default", "RULE:", "RULE:a", "RULE:a/b", "RULE:a/b/X", "RULE:(/b/", "RULE:a/$1/"),
+        *("DEFAULTx", "RULE:^CN=([^,]{,3}).*$/$1/", "RULE:^CN=(.*?),.*$/user:$1$/"),
+        *("RULE:(a)/$4-$5/", "RULE:(a)/\\$9/", "RULE:(?<n>a)/${m}/", "RULE:(?c)a/b/"),
+    ],
 )
 def test_malformed_rules(rules: str) -> None:
     with pytest.raises(ConfigurationError, match="Invalid value"):
         PrincipalMapping(rules)
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "user"),
+    [
+        ("RULE:^.*CN=([a-z&&[^k]]+).*$/$1/,DEFAULT", "CN=sr,OU=TEST,C=US", "sr"),
+        (r"RULE:^.*CN=(\p{Alpha}+).*$/$1/", "CN=alice2,OU=b", "alice"),
+        ("RULE:^.*CN=(?<name>[^,]+).*$/${name}/", "CN=alice2,OU=b", "alice2"),
+        (r"RULE:^\QCN=\E([^,]+).*$/$1/", "CN=alice2,OU=b", "alice2"),
+        (r"RULE:^.*CN=(\p{IsCyrillic}+).*$/$1/U", "CN=Людина,C=UA", "ЛЮДИНА"),
+        (r"RULE:^.*OU=(\w+).*$/$1/,DEFAULT", "CN=x,OU=Людина", "CN=x,OU=Людина"),
+    ],
+)
+def test_patterns_are_those_of_java(rule: str, name: str, user: str) -> None:
+    assert PrincipalMapping(rule).user_of(name) == user
+
+
+def test_a_match_that_takes_too_long_gives_no_user() -> None:
+    mapping = PrincipalMapping(r"RULE:(?:(a)|a\1?)+b/$1/,DEFAULT")
+    assert mapping.user_of("CN=a") == "CN=a"
+    with pytest.raises(NoUser, match="does not decide: the match takes more than 200000 steps"):
+        mapping.user_of("a" * 60)

@@ -111,7 +111,7 @@ REFUSED = {
 }
 
 
-def test_what_each_reader_reads_is_accepted(cases: Payloads) -> None:
+def test_what_java_reads_is_accepted(cases: Payloads) -> None:
     accepted = {
         **{name: cases[name][1] for name in cases if name.startswith("zstd: a skip")},
         **READABLE,

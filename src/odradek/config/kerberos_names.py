@@ -36,6 +36,7 @@ _RULE = re.compile(
     r"(?:s/(?P<pattern>[^/]*)/(?P<replacement>[^/]*)/(?P<all>g)?)?/?(?P<case>[LU])?"
 )
 _FORMAT = re.compile(r"\$([0-9]*)")
+_PARTS_MAX = 0x7FFFFFFF
 
 
 class KerberosName(NamedTuple):
@@ -156,6 +157,8 @@ def _rule(text: str) -> _Rule:
     if found is None:
         raise ConfigurationError.of(NAME, text, "a rule is malformed")
     parts = int(found["parts"])
+    if parts > _PARTS_MAX:
+        raise ConfigurationError.of(NAME, text, f"{parts} is too large")
     numbers = _FORMAT.findall(found["format"])
     if not all(each and int(each) <= parts for each in numbers):
         raise ConfigurationError.of(NAME, text, f"$ must be followed by a number from 0 to {parts}")

@@ -6,7 +6,7 @@ whole payload in one step, which takes about half the time (the functions `_whol
 succeeds for the payloads that producers send: one frame whose content is not larger than the limit.
 All other payloads, and all errors, are left to `decompress_pieces`.
 
-A payload of another library is read if all clients can read it, and refused if some cannot: see
+A payload of another library is read if Java's readers can read it, with few exceptions: see
 docs/decisions/log-record-validation.md.
 
 - gzip: a gzip stream without name or time. `isal` decompresses it, if it is installed, in a third of
