@@ -124,7 +124,7 @@ LONG_TESTS = (
         concerns=("src/odradek/core/group/consumer", "tests/group/test_targets_as_kafka.py"),
     ),
     LongTest(
-        "rules", "pairs of a rule and a name, of each of three kinds, compared with Apache Kafka's classes", 20_000,
+        "rules", "pairs of a rule and a name, of each of four kinds, compared with Apache Kafka's classes", 20_000,
         _pytest("-m", "cluster or not cluster", "tests/oracle/test_java_rules.py"), "ODRADEK_RULES",
         concerns=("src/odradek/java_regex", "tests/oracle/test_java_rules.py"),
     ),

@@ -140,3 +140,79 @@ class Grammar:
         if kind < 0.6:
             return self._chance.choice(_CLASSES).replace(".", "x")
         return self._chance.choice((*"abckKsiI,=ßéÿ&-^$*.", r"\]", r"\\", r"\-", r"\Qa-c\E"))
+
+
+_TOKENS = (
+    *r"abAB1 0-^$.|()[]{}*+?\,:=!<>&#nxuQEdwsbBGzZpPLkcR",
+    *(
+        "(?",
+        "(?:",
+        "(?<",
+        "(?<n>",
+        "(?=",
+        "(?<=",
+        "(?!",
+        "(?>",
+        "(?i)",
+        "(?x)",
+        "(?-x)",
+        "(?U)",
+        "(?m)",
+    ),
+    *(
+        "(?x:",
+        "[^",
+        "[[",
+        "&&",
+        "]]",
+        r"\Q",
+        r"\E",
+        r"\p{",
+        r"\p{L}",
+        r"\pL",
+        "{1,2}",
+        "{2}",
+        "{,",
+        "{1",
+    ),
+    *(
+        r"\x41",
+        r"\x{4",
+        r"\u00",
+        r"\0",
+        r"\01",
+        r"\1",
+        r"\2",
+        r"\k<n>",
+        r"\d",
+        r"\w",
+        r"\b",
+        r"\B",
+        r"\R",
+    ),
+    *(
+        r"\X",
+        r"\h",
+        r"\v",
+        r"\N{",
+        r"\c",
+        r"\t",
+        "a-z",
+        "--",
+        "\n",
+        "(a)",
+        "(b)",
+        "*?",
+        "++",
+        r"\\",
+        r"\]",
+    ),
+)
+
+
+def tokens(seed: int) -> tuple[str, str, str]:
+    """Return a row of tokens, which is often no pattern, a replacement and a text."""
+    chance = random.Random(seed)
+    pattern = "".join(chance.choices(_TOKENS, k=chance.randint(1, 9)))
+    text = "".join(chance.choices("abAB1 -^.()[]\\,#\n", k=chance.randint(0, 5)))
+    return pattern, chance.choice(("<$0>", "<$0>", "<$0>", "$1", "${n}")), text

@@ -13,7 +13,7 @@ from itertools import chain
 import pytest
 from compat.lab.toolchain import Missing
 from tests.java_regex.cases import CASES
-from tests.java_regex.grammar import Grammar
+from tests.java_regex.grammar import Grammar, tokens
 from tests.java_regex.rules import certificate_case, kerberos_case
 from tests.oracle.jvm import rules
 from tests.support.run_seed import seeds
@@ -72,6 +72,10 @@ def random_patterns() -> list[Row]:
     return made
 
 
+def random_tokens() -> list[Row]:
+    return [("P", *tokens(seed)) for seed in seeds(COUNT)]
+
+
 def certificates() -> list[Row]:
     return [("S", *certificate_case(seed)) for seed in seeds(COUNT)]
 
@@ -91,7 +95,10 @@ def ours(row: Row) -> str:
     return NameRules(given).user_of(name, realm)
 
 
-GIVEN = {make.__name__: make for make in (hand_written, random_patterns, certificates, kerberos)}
+GIVEN = {
+    make.__name__: make
+    for make in (hand_written, random_patterns, random_tokens, certificates, kerberos)
+}
 
 
 @pytest.fixture(scope="module")
