@@ -17,6 +17,7 @@ from tests.broker.support import LED_HERE, partition_of
 from tests.log.support import NOW_MS, batch
 from tests.network.scripted import Scripted
 
+from odradek.broker.partitions.leading import LeaderContext
 from odradek.broker.partitions.partition import Partition
 from odradek.core.metadata.image import EMPTY_IMAGE
 from odradek.env.clock import SystemClock
@@ -25,7 +26,7 @@ from odradek.handlers.dispatch import Dispatcher
 from odradek.handlers.entry import Binding, Bound
 from odradek.handlers.registry import SERVED
 from odradek.model import api_keys
-from odradek.model.errors import ErrorCode
+from odradek.model.errors import ApiError, ErrorCode
 from odradek.records.compression import Codec
 from odradek.wire.generated.produce_request import (
     PartitionProduceData,
@@ -36,6 +37,7 @@ from odradek.wire.generated.produce_response import ProduceResponse
 from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.primitives import write_uvarint
 
+REPLICATED = LED_HERE._replace(replicas=(1, 2), isr=(1, 2), directories=(bytes(16),) * 2)
 TOPICS = {"orders": bytes(range(16)), "x": bytes(range(16, 32)), "__consumer_offsets": bytes(16)}
 PARTITIONS = 4
 CORRELATION = 77
@@ -56,10 +58,10 @@ class Node:
     """Partitions of some topics, and a dispatcher that serves Produce from them.
 
     Of each topic, partition 0 takes everything, 1 only small batches, 2 is led elsewhere and 3
-    gives records the time of the append.
+    gives records the time of the append. If `is_replicated`, node 2 follows partitions 0 and 1.
     """
 
-    def __init__(self, path: Path, quick: bool) -> None:
+    def __init__(self, path: Path, quick: bool, is_replicated: bool = False) -> None:
         self.partitions: dict[tuple[str, int], Partition] = {}
         self.quick_answers = 0
         by_name: dict[str, dict[int, Partition]] = {}
@@ -71,6 +73,10 @@ class Node:
                 2: self._partition(path, topic, 2, registration=elsewhere),
                 3: self._partition(path, topic, 3, message_timestamp_type="LogAppendTime"),
             }
+        for name in ("orders", "x") if is_replicated else ():
+            for each in (by_name[name][0], by_name[name][1]):
+                each.update(REPLICATED)
+                each.lead_followers(LeaderContext(1, lambda: NOW_MS, _live, 10_000, _no_change))
         wire = {TOPICS[name]: each for name, each in by_name.items()}
         by_id = dict(wire)
         for name, each in by_name.items():
@@ -81,7 +87,7 @@ class Node:
         broker = SimpleNamespace(
             replicas=replicas,
             metadata=SimpleNamespace(image=EMPTY_IMAGE),
-            loop=SimpleNamespace(create_future=asyncio.Future),
+            loop=asyncio.get_running_loop() if is_replicated else None,
             authorizer=None,
         )
         handler = k00_produce.HANDLER
@@ -143,7 +149,7 @@ class Node:
 
 
 def frame_of(version: int, topics: Any, client_id: str | None = "c", **fields: Any) -> bytes:
-    request = ProduceRequest(timeout_ms=1000, **fields)
+    request = ProduceRequest(**{"timeout_ms": 1000, **fields})
     for name, partitions in topics:
         topic = TopicProduceData(name=name, topic_id=TOPICS.get(name, b"?" * 16))
         for index, records in partitions:
@@ -302,3 +308,129 @@ def test_a_transactional_batch_refuses_the_whole_request() -> None:
     _, node = both([frame_of(13, [("orders", [(0, good), (1, transactional)])], acks=-1)])
     assert node.quick_answers == 0
     assert node.partitions["orders", 0].log.log_end_offset == 0
+
+
+# -- partitions with followers ----------------------------------------------------------------------
+
+
+def _live(broker_id: int) -> None:
+    """The follower's broker; it is not needed, because the ISR does not grow."""
+
+
+def _no_change(*_: Any) -> None:
+    """The controller never answers."""
+
+
+async def _let_run() -> None:
+    for _ in range(6):
+        await asyncio.sleep(0)
+
+
+async def converse(path: Path, quick: bool, steps: list[Any]) -> tuple[list[Any], Node]:
+    """What the client has got after each step.
+
+    A step is a request, a partition whose follower has caught up, or a partition that fails with an
+    error.
+    """
+    node = Node(path, quick, is_replicated=True)
+    client = Scripted(node.dispatch)
+    seen: list[Any] = []
+    for step in steps:
+        if isinstance(step, bytes):
+            client.receive(len(step).to_bytes(4, "big") + step)
+        else:
+            partition, error = node.partitions[step[0]], step[1]
+            if error is None:
+                partition._on_high_watermark(partition.log.log_end_offset, 0)
+            else:
+                partition.fail_uncommitted(ApiError(error))
+        await _let_run()
+        seen.append((split(bytes(client.transport.sent)), client.connection.closed))
+        if client.connection.closed:
+            client = Scripted(node.dispatch)
+    metrics = node.dispatch.entries[0].metrics
+    seen.append((metrics.count, metrics.bytes_in, metrics.by_version))
+    return seen, node
+
+
+def both_converse(steps: list[Any]) -> tuple[list[Any], Node]:
+    path = Path(tempfile.mkdtemp())
+    try:
+        expected, general = asyncio.run(converse(path / "general", False, steps))
+        found, quick = asyncio.run(converse(path / "quick", True, steps))
+        assert found == expected
+        assert quick.content() == general.content()
+        return found, quick
+    finally:
+        shutil.rmtree(path)
+
+
+LED = st.tuples(st.sampled_from(["orders", "orders", "x"]), st.sampled_from([0, 0, 1]))
+ERRORS = st.sampled_from(
+    [None, None, None, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(REQUESTS, st.sampled_from([60_000, 60_000, 0])), st.tuples(LED, ERRORS)
+        ),
+        min_size=2,
+        max_size=10,
+    )
+)
+def test_any_requests_to_partitions_with_followers(steps: list[Any]) -> None:
+    both_converse(
+        [
+            frame_of(first[0], first[1], first[3], acks=first[2], timeout_ms=second)
+            if len(first) == 4
+            else (first, second)
+            for first, second in steps
+        ]
+    )
+
+
+GOOD = bytes(batch(b"value"))
+TWO = [("orders", [(0, GOOD)]), ("x", [(0, GOOD)])]
+
+
+@pytest.mark.parametrize("version", [9, 13])
+def test_replicated_records_are_acknowledged_when_all_followers_have_them(version: int) -> None:
+    request = frame_of(version, TWO, acks=-1)
+    seen, node = both_converse([request, (("orders", 0), None), request, (("x", 0), None)])
+    assert node.quick_answers == 2
+    assert [len(answers) for answers, _ in seen[:-1]] == [0, 0, 0, 1]
+    (response,) = _responses(seen[3][0], version)
+    results = [topic.partition_responses[0] for topic in response.responses]
+    assert [(each.error_code, each.base_offset) for each in results] == [(0, 0), (0, 0)]
+
+
+def test_one_acknowledgement_does_not_wait_for_followers() -> None:
+    seen, node = both_converse([frame_of(13, TWO, acks=1), frame_of(13, TWO, acks=0)])
+    assert node.quick_answers == 2
+    assert [len(answers) for answers, _ in seen[:-1]] == [1, 1]
+
+
+def test_an_error_names_the_partition_and_keeps_the_others() -> None:
+    steps = [
+        frame_of(13, TWO, acks=-1),
+        (("x", 0), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (("orders", 0), None),
+    ]
+    seen, node = both_converse(steps)
+    assert node.quick_answers == 1
+    (response,) = _responses(seen[2][0], 13)
+    results = [topic.partition_responses[0] for topic in response.responses]
+    codes = [(each.error_code, each.base_offset) for each in results]
+    assert codes == [(0, 0), (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+
+
+def test_followers_that_do_not_follow_are_timed_out() -> None:
+    seen, node = both_converse([frame_of(13, TWO, acks=-1, timeout_ms=0)])
+    assert node.quick_answers == 1
+    (response,) = _responses(seen[0][0], 13)
+    for topic in response.responses:
+        (result,) = topic.partition_responses
+        assert (result.error_code, result.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)

@@ -63,10 +63,10 @@ def test_requests(version, acks, topics):
         assert found is None
         return
     assert found is not None
-    assert found[0] == acks
+    assert found[:2] == (acks, 1234)
     assert [
         (topic, [(index, bytes(records)) for index, records in batches])
-        for topic, batches in found[1]
+        for topic, batches in found[2]
     ] == [(wire_topic(name, tid, version), partitions) for name, tid, partitions in topics]
 
 
@@ -81,13 +81,13 @@ def test_odd_counts_are_left_to_the_generated_codec(version, topics, partitions)
 def test_the_largest_counts(version):
     shape = [("t", bytes(16), [(0, b"x")] * 126)] * 126
     found = decode(request_of(shape).encode(version), version)
-    assert [len(batches) for _, batches in found[1]] == [126] * 126
+    assert [len(batches) for _, batches in found[2]] == [126] * 126
 
 
 @pytest.mark.parametrize("size", [125, 126, 127, 2**14 - 2, 2**14 - 1, 2**21 - 2, 2**21 - 1, 2**21])
 def test_lengths_of_one_to_four_bytes(size):
     shape = [("t", bytes(16), [(0, bytes(size)), (1, b"x")])]
-    _, ((_, batches),) = decode(request_of(shape).encode(13), 13)
+    _, _, ((_, batches),) = decode(request_of(shape).encode(13), 13)
     assert [(index, len(records)) for index, records in batches] == [(0, size), (1, 1)]
 
 
@@ -116,10 +116,10 @@ def test_what_is_read_of_damaged_frames_is_what_the_generated_codec_reads(versio
     request, end = ProduceRequest.DECODERS[version](memoryview(frame), 0)
     assert end == len(frame)
     assert request.transactional_id is None
-    assert found[0] == request.acks
+    assert found[:2] == (request.acks, request.timeout_ms)
     has_ids = version >= quick_produce.TOPIC_IDS_VERSION
-    assert len(found[1]) == len(request.topic_data)
-    for (topic, batches), other in zip(found[1], request.topic_data, strict=True):
+    assert len(found[2]) == len(request.topic_data)
+    for (topic, batches), other in zip(found[2], request.topic_data, strict=True):
         if has_ids:
             assert topic == other.topic_id
         else:

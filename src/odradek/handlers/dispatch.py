@@ -113,14 +113,10 @@ class Dispatcher:
                         connection.refuse()
                         return
                     if answer is not None:
-                        if entry.charge is not None:
-                            answer = entry.charge_quick(
-                                entry.charge, connection, len(frame), answer, version, started
-                            )
-                        size = len(answer)
-                        connection.respond([answer], size)
-                        duration_us = (self._now_ns() - started) // 1000
-                        entry.metrics.record(duration_us, len(frame) - body, size, version)
+                        frame_bytes = len(frame)
+                        entry.answer_quickly(
+                            connection, frame_bytes, frame_bytes - body, answer, version, started
+                        )
                         return
                 if len(frame) <= LARGE_BYTES:
                     request, end = entry.decoders[version](frame, position)

@@ -36,7 +36,7 @@ from odradek.wire.primitives import Decoder, Message
 
 log = logging.getLogger("odradek.request")
 
-QuickFunction = Callable[[Peer, memoryview, int, int, int], bytes | None]
+QuickFunction = Callable[[Peer, memoryview, int, int, int], bytes | asyncio.Future[bytes] | None]
 
 
 class Bound(NamedTuple):
@@ -355,22 +355,89 @@ class Entry:
                 answer.throttle_time_ms = throttle_ms
             connection.mute(throttle_ms)
 
-    def charge_quick(
+    def answer_quickly(
+        self,
+        connection: Connection,
+        frame_bytes: int,
+        body_bytes: int,
+        answer: bytes | asyncio.Future[bytes],
+        version: int,
+        started: int,
+    ) -> None:
+        """Send a response of the fast path, now or when the future completes, and count it."""
+        now = self._now_ns()
+        if isinstance(answer, bytes):
+            if self.charge is not None:
+                answer = self._charge_quick(
+                    self.charge, connection, frame_bytes, answer, version, now - started
+                )
+            if answer:
+                connection.respond([answer], len(answer))
+            self.metrics.record((now - started) // 1000, body_bytes, len(answer), version)
+            return
+        slot = connection.defer(self.overlap)
+        answer.add_done_callback(
+            partial(
+                self._on_quick_answer,
+                connection,
+                slot,
+                frame_bytes,
+                body_bytes,
+                version,
+                started,
+                now - started,
+            )
+        )
+
+    def _on_quick_answer(
+        self,
+        connection: Connection,
+        slot: Slot,
+        frame_bytes: int,
+        body_bytes: int,
+        version: int,
+        started: int,
+        cost_ns: int,
+        done: asyncio.Future[bytes],
+    ) -> None:
+        if done.cancelled():
+            connection.close()
+            return
+        error = done.exception()  # also if the client has left: asyncio logs unread errors
+        if connection.closed:
+            return
+        if error is not None:  # a bug in Odradek: the node continues to run
+            self.metrics.record_errors([ErrorCode.UNKNOWN_SERVER_ERROR])
+            log.error("%s failed", self.name, exc_info=error)
+            connection.close()
+            return
+        answer = done.result()
+        if self.charge is not None:
+            answer = self._charge_quick(
+                self.charge, connection, frame_bytes, answer, version, cost_ns
+            )
+        duration_us = (self._now_ns() - started) // 1000
+        size = len(answer)
+        self.metrics.record_deferred(duration_us, cost_ns // 1000, body_bytes, size, version)
+        slot.complete([answer])
+
+    def _charge_quick(
         self,
         charge: Charge,
         connection: Connection,
         frame_bytes: int,
         answer: bytes,
         version: int,
-        started: int,
+        cost_ns: int,
     ) -> bytes:
         """Count a request of the fast path; return its response with the throttle time."""
-        cost_ns = self._now_ns() - started
         peer = connection.peer
-        throttle_ms = charge(self.key, peer, frame_bytes, cost_ns, 0, silent=False)
+        throttle_ms = charge(self.key, peer, frame_bytes, cost_ns, 0, silent=not answer)
         if not throttle_ms:
             return answer
         connection.mute(throttle_ms)
+        if not answer:
+            return answer
         header_bytes = _response_header_tagged.size
         response: Any = BY_KEY[self.key].response_class().decode(answer, version, header_bytes)
         response.throttle_time_ms = throttle_ms

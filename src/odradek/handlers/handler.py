@@ -11,6 +11,7 @@ raises an `ApiError`, the whole request has failed, and `error_answers` builds t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +23,13 @@ from odradek.wire.primitives import Message
 HandleFunction = Callable[..., Any]
 """(broker, context, request) -> the response or None, or an awaitable of the response or None."""
 
-QuickFunction = Callable[..., bytes | None]
+NO_RESPONSE = b""
+"""The result of a `QuickFunction` for a request that gets no response."""
+
+QuickFunction = Callable[..., bytes | asyncio.Future[bytes] | None]
 """(broker, peer, frame, position of the body, version, correlation id) -> the encoded response with
-its size prefix. The result is None if `handle` must process the request; then the function has
-changed nothing. `peer` has the principal, the listener and the request's client id."""
+its size prefix, or a future of it. The result is None if `handle` must process the request; then the
+function has changed nothing. `peer` has the principal, the listener and the request's client id."""
 
 
 @dataclass(frozen=True, slots=True)

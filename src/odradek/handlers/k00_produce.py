@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from odradek.broker.access.authorizer import Authorizer
@@ -48,7 +48,7 @@ from odradek.handlers.authorization import (
     denied,
     require,
 )
-from odradek.handlers.handler import Handler
+from odradek.handlers.handler import NO_RESPONSE, Handler
 from odradek.handlers.produce import (
     TOPIC_IDS_VERSION,
     Appended,
@@ -57,9 +57,11 @@ from odradek.handlers.produce import (
     answer_for,
     append_all,
     count_errors,
+    fail,
     keep_records,
     partitions_of,
     records_of,
+    when_acknowledged,
 )
 from odradek.log.errors import LongValidation
 from odradek.log.results import AppendInfo
@@ -99,36 +101,22 @@ def quick(
     position: int,
     version: int,
     correlation_id: int,
-) -> bytes | None:
-    """Append batches and return the encoded response.
+) -> bytes | asyncio.Future[bytes] | None:
+    """Append batches and return the encoded response, or a future of it (see `QuickFunction`).
 
-    Return None if a batch is transactional, is not committed immediately or needs a long validation,
-    or in a rare case that `handle` must process. Then nothing has been appended.
+    Return None if a batch is transactional or needs a long validation, or in a rare case that
+    `handle` must process. Then nothing has been appended.
     """
     if version < quick_produce.VERSION_MIN:
         return None
     found = quick_produce.decode(frame, position, version)
     if found is None:
         return None
-    acks, topics = found
-    if acks != ACKS_ALL and acks != 1:
+    acks, timeout_ms, topics = found
+    if not ACKS_ALL <= acks <= 1:
         return None
-    by_wire_topic = broker.replicas.by_wire_topic
-    work: _Work = []
-    for topic, batches in topics:
-        partitions = by_wire_topic.get(topic, _NOTHING)
-        for index, records in batches:
-            partition = partitions.get(index)
-            if (
-                partition is None
-                or partition.is_internal
-                or not partition.commits_at_once
-                or len(records) < HEADER_SIZE
-                or records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
-            ):
-                return None
-            work.append((partition, records))
-    if not _permits(broker.authorizer, peer, work):
+    work = _find(broker, topics)
+    if work is None or not _permits(broker.authorizer, peer, work):
         return None
     appended: list[AppendInfo] = []
     effort = _SHORT
@@ -146,12 +134,47 @@ def quick(
                 outcomes.append(partition.append(records, acks, 0, effort))
             except ApiError as another:
                 outcomes.append(another)
-        count_errors(peer, outcomes)
-        response = _response(broker, peer, topics, work, outcomes)
-        body = response.encode(version)
-        return _response_header(len(body) + 5, correlation_id) + body
+        if acks:
+            count_errors(peer, outcomes)
+            answers = _Answers(broker, peer, version, correlation_id, topics, work, outcomes)
+            return answers.complete(acks, timeout_ms, None)
+        peer.close()
+        return NO_RESPONSE
+    if not acks:
+        return NO_RESPONSE
     places = [(one.base_offset, one.log_append_time_ms, one.log_start_offset) for one in appended]
-    return quick_produce.encode_answer(correlation_id, topics, places)
+    answer = quick_produce.encode_answer(correlation_id, topics, places)
+    if _commits_at_once(work):
+        return answer
+    answers = _Answers(broker, peer, version, correlation_id, topics, work, appended)
+    return answers.complete(acks, timeout_ms, answer)
+
+
+def _commits_at_once(work: _Work) -> bool:
+    """Return whether the records that were appended are committed already."""
+    for partition, _ in work:  # noqa: SIM110  a generator costs as much as the append of a small batch
+        if not partition.commits_at_once:
+            return False
+    return True
+
+
+def _find(broker: Broker, topics: list[quick_produce.TopicBatches]) -> _Work | None:
+    """Return the partitions with their records; None if `handle` must process one of them."""
+    by_wire_topic = broker.replicas.by_wire_topic
+    work: _Work = []
+    for topic, batches in topics:
+        partitions = by_wire_topic.get(topic, _NOTHING)
+        for index, records in batches:
+            partition = partitions.get(index)
+            if (
+                partition is None
+                or partition.is_internal
+                or len(records) < HEADER_SIZE
+                or records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
+            ):
+                return None
+            work.append((partition, records))
+    return work
 
 
 def _permits(authorizer: Authorizer | None, peer: Peer, work: _Work) -> bool:
@@ -177,24 +200,77 @@ def _effort(work: _Work) -> Effort:
     return effort
 
 
-def _response(
-    broker: Broker,
-    peer: Peer,
-    topics: list[quick_produce.TopicBatches],
-    work: _Work,
-    outcomes: list[Outcome],
-) -> ProduceResponse:
-    """Return the response that `handle` returns if batches were rejected."""
-    response = ProduceResponse()
-    following = zip(work, outcomes, strict=True)
-    for _, batches in topics:
-        result = TopicProduceResponse()
-        for (index, _), ((partition, _), outcome) in zip(batches, following, strict=False):
-            result.name, result.topic_id = partition.topic, partition.topic_id
-            answer = answer_for(broker, peer, partition.topic, index, outcome, response)
-            result.partition_responses.append(answer)
-        response.responses.append(result)
-    return response
+class _Answers:
+    """The response to a request of which a batch was rejected, or is not acknowledged yet."""
+
+    __slots__ = (
+        "_broker",
+        "_correlation_id",
+        "_indexes",
+        "_outcomes",
+        "_partitions",
+        "_peer",
+        "_version",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        peer: Peer,
+        version: int,
+        correlation_id: int,
+        topics: list[quick_produce.TopicBatches],
+        work: _Work,
+        outcomes: Sequence[Outcome],
+    ) -> None:
+        """Keep nothing of the receive buffer, which is reused."""
+        self._broker = broker
+        self._peer = peer
+        self._version = version
+        self._correlation_id = correlation_id
+        self._indexes = [[index for index, _ in batches] for _, batches in topics]
+        self._partitions = [partition for partition, _ in work]
+        self._outcomes = outcomes
+
+    def complete(
+        self, acks: int, timeout_ms: int, answer: bytes | None
+    ) -> bytes | asyncio.Future[bytes]:
+        """Return the response, or a future if records are not acknowledged yet.
+
+        `answer` is the response if everything succeeds; None if a batch was rejected.
+        """
+        unacknowledged = []
+        for number, outcome in enumerate(self._outcomes):
+            if isinstance(outcome, AppendInfo):
+                partition, end = self._partitions[number], outcome.last_offset + 1
+                if not partition.is_acknowledged(end, acks):
+                    unacknowledged.append((number, partition, end))
+        if not unacknowledged:
+            return self._encoded({}) if answer is None else answer
+
+        def respond(failures: Mapping[int, ApiError | None]) -> bytes:
+            return self._encoded(failures) if failures or answer is None else answer
+
+        return when_acknowledged(self._broker, acks, timeout_ms, unacknowledged, respond)
+
+    def _encoded(self, failures: Mapping[int, ApiError | None]) -> bytes:
+        """Return the response that `handle` returns."""
+        broker, peer = self._broker, self._peer
+        response = ProduceResponse()
+        number = 0
+        for indexes in self._indexes:
+            result = TopicProduceResponse()
+            for index in indexes:
+                partition, outcome = self._partitions[number], self._outcomes[number]
+                result.name, result.topic_id = partition.topic, partition.topic_id
+                answer = answer_for(broker, peer, partition.topic, index, outcome, response)
+                if number in failures:
+                    fail(broker, peer, partition, failures[number], answer, response)
+                result.partition_responses.append(answer)
+                number += 1
+            response.responses.append(result)
+        body = response.encode(self._version)
+        return _response_header(len(body) + 5, self._correlation_id) + body
 
 
 def handle(

@@ -9,14 +9,14 @@ producer keep their order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from odradek.broker.broker import Broker
 from odradek.broker.clients.request_context import RequestContext
 from odradek.broker.coordinator.transactional_produce import UNCONDITIONAL, Permission
-from odradek.broker.partitions.partition import Committed, Partition
+from odradek.broker.partitions.partition import Partition
 from odradek.env.executor import Pool, call
 from odradek.env.file_range import FileRange
 from odradek.handlers.leader_hints import leader_hint
@@ -164,9 +164,17 @@ def _respond(
                     unacknowledged.append((partition, end, answer))
             result.partition_responses.append(answer)
         response.responses.append(result)
-    if unacknowledged:
-        return _when_acknowledged(broker, peer, request, response, unacknowledged)
-    return response
+    if not unacknowledged:
+        return response
+
+    def respond(failures: Mapping[int, ApiError | None]) -> ProduceResponse:
+        for number, error in failures.items():
+            partition, _, answer = unacknowledged[number]
+            fail(broker, peer, partition, error, answer, response)
+        return response
+
+    ends = [(number, one, end) for number, (one, end, _) in enumerate(unacknowledged)]
+    return when_acknowledged(broker, request.acks, request.timeout_ms, ends, respond)
 
 
 def count_errors(peer: Peer, outcomes: list[Outcome]) -> None:
@@ -208,54 +216,67 @@ def answer_for(
     return answer
 
 
-def _when_acknowledged(
+def when_acknowledged(
     broker: Broker,
-    peer: Peer,
-    request: ProduceRequest,
-    response: ProduceResponse,
-    unacknowledged: list[_Unacknowledged],
-) -> asyncio.Future[ProduceResponse]:
-    """Return a future of the response.
+    acks: int,
+    timeout_ms: int,
+    unacknowledged: Sequence[tuple[int, Partition, int]],
+    respond: Callable[[Mapping[int, ApiError | None]], Any],
+) -> asyncio.Future[Any]:
+    """Return a future of the response, which `respond` builds from the partitions that have failed.
 
-    It completes when the appended records of each partition satisfy `acks` or have failed. If other
-    brokers have replicas of a partition, it completes when the request times out, too.
+    `unacknowledged` has a number for each partition and the offset after its appended records. The
+    future completes when the records of each satisfy `acks` or have failed. If other brokers have
+    replicas of a partition, it completes when the request times out, too. A failure has no error if
+    the time is over.
     """
-    future: asyncio.Future[ProduceResponse] = broker.loop.create_future()
-    waiting = {number: answer for number, (_, _, answer) in enumerate(unacknowledged)}
+    future: asyncio.Future[Any] = broker.loop.create_future()
+    waiting = {number for number, _, _ in unacknowledged}
+    failures: dict[int, ApiError | None] = {}
 
     def time_out() -> None:
-        if future.done():
-            return
-        peer.count_errors([int(ErrorCode.REQUEST_TIMED_OUT)] * len(waiting))
-        for answer in waiting.values():
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-            answer.base_offset = -1
-        future.set_result(response)
+        if not future.done():
+            failures.update(dict.fromkeys(waiting))
+            future.set_result(respond(failures))
 
-    if any(partition.is_replicated for partition, _, _ in unacknowledged):
-        timer = broker.loop.call_later(request.timeout_ms / 1000, time_out)
+    if any(partition.is_replicated for _, partition, _ in unacknowledged):
+        timer = broker.loop.call_later(timeout_ms / 1000, time_out)
         future.add_done_callback(lambda _: timer.cancel())
 
-    def callback(number: int, partition: Partition, answer: PartitionProduceResponse) -> Committed:
-        def acknowledged(error: ApiError | None) -> None:
-            if future.done():
-                return
-            del waiting[number]
-            if error is not None:
-                peer.count_errors([int(error.code)])
-                answer.error_code = error.code
-                answer.error_message = error.message
-                answer.base_offset = -1
-                if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    _name_leader(broker, peer, partition.topic, answer, response)
-            if not waiting:
-                future.set_result(response)
+    def acknowledged(number: int, error: ApiError | None) -> None:
+        if future.done():
+            return
+        waiting.discard(number)
+        if error is not None:
+            failures[number] = error
+        if not waiting:
+            future.set_result(respond(failures))
 
-        return acknowledged
-
-    for number, (partition, offset, answer) in enumerate(unacknowledged):
-        partition.when_acknowledged(offset, request.acks, callback(number, partition, answer))
+    for number, partition, offset in unacknowledged:
+        partition.when_acknowledged(offset, acks, partial(acknowledged, number))
     return future
+
+
+def fail(
+    broker: Broker,
+    peer: Peer,
+    partition: Partition,
+    error: ApiError | None,
+    answer: PartitionProduceResponse,
+    response: ProduceResponse,
+) -> None:
+    """Change the answer for records that were appended, but not acknowledged.
+
+    There is no error if the request has timed out.
+    """
+    answer.base_offset = -1
+    answer.error_code = ErrorCode.REQUEST_TIMED_OUT if error is None else error.code
+    peer.count_errors([answer.error_code])
+    if error is None:
+        return
+    answer.error_message = error.message
+    if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        _name_leader(broker, peer, partition.topic, answer, response)
 
 
 def partitions_of(

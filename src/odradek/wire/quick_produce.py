@@ -22,8 +22,8 @@ TOPIC_IDS_VERSION: Final = 13
 TopicBatches = tuple[bytes, list[tuple[int, memoryview]]]
 """An encoded topic, and a list of partition index and records for each of its partitions."""
 
-# Length of the transactional id (0 means null), acks, timeout (ignored), number of topics + 1.
-_front: Final = struct.Struct(">Bh4xB").unpack_from
+# Length of the transactional id (0 means null), acks, timeout, number of topics + 1.
+_front: Final = struct.Struct(">BhiB").unpack_from
 _partition: Final = struct.Struct(">iB").unpack_from  # index, size of the records + 1
 _header: Final = struct.Struct(">iixB").pack  # size, correlation id, no tags, number of topics + 1
 # Partition index, error code, base offset, log append time, log start offset, no record errors, no
@@ -43,8 +43,10 @@ Appended = tuple[int, int, int]
 -1 if the topic uses CreateTime, so that records keep the timestamps of the producer."""
 
 
-def decode(frame: memoryview, position: int, version: int) -> tuple[int, list[TopicBatches]] | None:
-    """Return the acks, and the topics with their records.
+def decode(
+    frame: memoryview, position: int, version: int
+) -> tuple[int, int, list[TopicBatches]] | None:
+    """Return the acks, the timeout in ms, and the topics with their records.
 
     `position` is the start of the request body. An encoded topic is the topic id from version 13
     on. In earlier versions it is the topic's name with a length prefix. Return None for requests
@@ -53,7 +55,7 @@ def decode(frame: memoryview, position: int, version: int) -> tuple[int, list[To
     has_ids = version >= TOPIC_IDS_VERSION
     found: list[TopicBatches] = []
     try:
-        transactional, acks, topics = _front(frame, position)
+        transactional, acks, timeout_ms, topics = _front(frame, position)
         if transactional or not 1 < topics < 128:
             return None
         position += 8
@@ -91,7 +93,7 @@ def decode(frame: memoryview, position: int, version: int) -> tuple[int, list[To
             return None  # tags of the request, or bytes after it
     except (IndexError, struct.error, MalformedMessage):
         return None
-    return acks, found
+    return acks, timeout_ms, found
 
 
 def encode_answer(
