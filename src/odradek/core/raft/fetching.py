@@ -116,6 +116,7 @@ class Fetching:
 
     def _truncate(self, offset: int) -> None:
         assert offset >= self._quorum.high_watermark, "what is committed is never truncated"
+        assert offset <= self._quorum.log.end_offset, "a log is truncated to a part of itself"
         self._quorum.outbox.add(Truncate(offset))
 
     # -- snapshots ------------------------------------------------------------------------------
@@ -150,6 +151,7 @@ class Fetching:
         position = download.position
         download.received(len(response.data))
         is_last = download.position >= response.size
+        assert position == response.position, "the parts of a snapshot are contiguous"
         quorum.outbox.add(WriteSnapshot(download.snapshot, position, response.data, is_last))
         return True
 

@@ -91,6 +91,8 @@ class Leader:
     )
 
     def __init__(self, epoch: int, start_offset: int, local: ReplicaKey, now_ms: int) -> None:
+        assert epoch > 0, "an election begins an epoch"
+        assert start_offset >= 0, "an offset in the log"
         self.epoch = epoch
         self.start_offset = start_offset
         self.high_watermark = -1

@@ -122,11 +122,15 @@ class Quorum:
 
     def vote(self, now_ms: int, candidate: ReplicaKey) -> None:
         """Give the vote of the epoch, and wait for the leader."""
+        voted = self.role.election().voted
+        assert voted is None or voted.id == candidate.id, "a replica has one vote in an epoch"
         deadline_ms = self._election_deadline(now_ms)
         self._become(Unattached(self.epoch, NO_LEADER, candidate, deadline_ms))
 
     def become_prospective(self, now_ms: int) -> None:
         """Begin to send pre-votes: would this replica win a new election?"""
+        assert self.is_voter, "an observer starts no election"
+        assert not self.is_stopping, "a replica that stops starts no election"
         old = self.role
         leader = old.leader if isinstance(old, Follower | Prospective) else None
         election = old.election()
@@ -139,6 +143,7 @@ class Quorum:
 
     def become_candidate(self, now_ms: int) -> None:
         """Begin an epoch, with a vote for this replica."""
+        assert isinstance(self.role, Prospective), "pre-votes come first"
         self._become(Candidate(self.epoch + 1, self.local, self._election_deadline(now_ms)))
 
     def become_follower(self, now_ms: int, epoch: int, leader_id: int, leader: Destination) -> None:
@@ -155,6 +160,9 @@ class Quorum:
     def become_leader(self, now_ms: int) -> None:
         """Lead the epoch of the election that this replica has won."""
         assert isinstance(self.role, Candidate)
+        assert self.role.votes.is_won(self.log.voters), "a majority elects the leader"
+        assert self.log.last_epoch < self.epoch, "an epoch begins with the records of its leader"
+        assert self.log.end_offset >= self.high_watermark, "a leader has all committed records"
         granting = tuple(self.role.votes.granted)
         start_offset = self.log.end_offset
         epoch = self.epoch
@@ -181,6 +189,8 @@ class Quorum:
         old = self.role
         assert type(role) in TRANSITIONS[type(old)], f"{old!r} to {role!r}"
         assert role.epoch >= old.epoch
+        if role.epoch == old.epoch and old.leader_id != NO_LEADER:
+            assert role.leader_id in (NO_LEADER, old.leader_id), "an epoch has one leader"
         self.role = role
         self.connections.reset()
         self.outbox.persist(role.election())
@@ -244,5 +254,6 @@ class Quorum:
     def commit(self, offset: int) -> None:
         """Set the high watermark: all records below `offset` are committed."""
         if offset > self.high_watermark:
+            assert offset <= self.log.end_offset, "what is committed is in the log"
             self.high_watermark = offset
             self.outbox.add(CommitUpTo(offset))

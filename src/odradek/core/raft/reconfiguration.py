@@ -270,6 +270,7 @@ class Reconfiguration:
         assert isinstance(leader, Leader)
         assert self.upgrade_problem() is None
         described = {**leader.described, quorum.local.id: quorum.local_voter}
+        assert quorum.log.voters_offset < 0, "with kraft.version 0 the voters are not in the log"
         voters = VoterSet(described[each] for each in quorum.log.voters.voters)
         quorum.outbox.add(AppendVoters(quorum.epoch, voters, is_upgrade=True))
 
@@ -278,6 +279,10 @@ class Reconfiguration:
     def _append(self, voters: VoterSet, token: Any, deadline_ms: int) -> None:
         """Append a voters record, and wait until it is committed."""
         quorum = self._quorum
+        before = quorum.log.voters.voters.keys()
+        assert len(voters), "a quorum has voters"
+        assert len(before ^ voters.voters.keys()) == 1, "majorities before and after overlap"
+        assert self._pending is None or self._pending.offset == UNKNOWN_OFFSET, "one at a time"
         self._pending = _Pending(token, quorum.log.end_offset, deadline_ms)
         quorum.outbox.add(AppendVoters(quorum.epoch, voters))
 

@@ -167,6 +167,8 @@ class Download:
 
     def received(self, size: int) -> None:
         """Record that a part was received and is being written."""
+        assert not self.is_writing, "one part at a time"
+        assert size > 0, "each part moves the download forward"
         self.position += size
         self.is_writing = True
 

@@ -87,6 +87,7 @@ class VoterSet:
 
     def committed(self, flushed: Mapping[int, int]) -> int:
         """The offset up to which a majority has flushed its log; `flushed` by node id."""
+        assert self._voters, "a quorum has voters"
         offsets = sorted((flushed.get(voter_id, -1) for voter_id in self._voters), reverse=True)
         return offsets[self.majority - 1]
 
@@ -144,6 +145,7 @@ class VoterHistory:
 
     def truncate_to(self, end_offset: int) -> None:
         """Forget the records at `end_offset` and after it."""
+        assert end_offset >= 0, "an offset in the log"
         self._later = [each for each in self._later if each[0] < end_offset]
 
     def start_at(self, start_offset: int) -> None:

@@ -89,6 +89,8 @@ class FetchState:
     def change(self, status: Status, *, retry_ms: int = 0, lookup: int = 0) -> None:
         """Set the status. A partition that becomes ready is fetched from its log end offset."""
         assert status in TRANSITIONS[self.status], f"{self.key}: {self.status} to {status}"
+        assert not lookup or status is Status.OUT_OF_RANGE, "only then an offset is looked up"
+        assert not retry_ms or status is Status.DELAYED, "only then there is a time to wait for"
         self.status = status
         self.retry_ms = retry_ms
         self.lookup = lookup
@@ -142,12 +144,14 @@ class FetchSession:
         partition_bytes_max: int,
     ) -> None:
         """Add to a request the new, the changed and the removed partitions of the session."""
+        assert self.is_full or self.id != NO_SESSION, "later requests belong to a session"
         if self.is_full:
             self.sent.clear()
         request.session_id = self.id
         request.session_epoch = self.epoch
         topics: dict[bytes, FetchTopic] = {}
         for state in states:
+            assert state.status is Status.READY, "other partitions are not fetched"
             topic_id, index = state.key
             topic = topics.get(topic_id)
             if topic is None:

@@ -319,7 +319,9 @@ class ReplicaFetcher:
 
     def _truncation_offset(self, state: FetchState, data: PartitionData) -> int:
         diverging = data.diverging_epoch
-        return truncation_offset(state.log, diverging.epoch, diverging.end_offset)
+        offset = truncation_offset(state.log, diverging.epoch, diverging.end_offset)
+        assert 0 <= offset <= state.log.log_end_offset, "a log is truncated to a part of itself"
+        return offset
 
     def _become_busy(self, state: FetchState) -> None:
         self._leave(state)

@@ -103,6 +103,8 @@ class PartitionLeader:
 
         Call `advance` after that.
         """
+        assert broker_id in registration.replicas, "a leader is a replica"
+        assert high_watermark <= end_offset, "what is committed is in the log"
         self._broker_id = broker_id
         self._broker_of = broker_of
         self._lag_time_max_ms = lag_time_max_ms
@@ -149,6 +151,7 @@ class PartitionLeader:
             return _NO_EFFECTS
         is_new_epoch = registration.leader_epoch > self.leader_epoch
         if is_new_epoch or registration.partition_epoch > self.partition_epoch:
+            assert registration.leader_epoch >= self.leader_epoch, "epochs never go back"
             self.partition_epoch = registration.partition_epoch
             self._set_isr(frozenset(registration.isr), None)
         elif self.pending is not None and not self.pending.broker_ids <= {*registration.replicas}:
@@ -190,6 +193,8 @@ class PartitionLeader:
         All records below `stored_offset` are stored as the topic requires. This is the log end
         offset, except if the topic has `flush.messages=1`.
         """
+        assert end_offset >= self.high_watermark, "a leader keeps what is committed"
+        assert stored_offset <= end_offset, "what is stored is in the log"
         self.end_offset = end_offset
         self._stored_offset = stored_offset
         return self._committed(now_ms)
@@ -284,6 +289,7 @@ class PartitionLeader:
                 lowest = follower.log_end_offset
         if lowest <= self.high_watermark:
             return _NO_EFFECTS
+        assert lowest <= self.end_offset, "what is committed is in the log"
         self.high_watermark = lowest
         return (HighWatermark(lowest),)
 
@@ -348,7 +354,9 @@ class PartitionLeader:
         return broker is not None and UNCHECKED_BROKER_EPOCH != broker_epoch < broker.epoch
 
     def _request(self, broker_ids: Iterable[int]) -> IsrChange:
+        assert self.pending is None, "one change at a time"
         isr = tuple((each, self._epoch_of(each)) for each in sorted(broker_ids))
+        assert isr, "the leader itself is in sync"
         change = IsrChange(self.leader_epoch, self.partition_epoch, isr)
         self._set_isr(self._committed_isr, change)
         return change
