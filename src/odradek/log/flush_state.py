@@ -387,6 +387,7 @@ class FlushState:
         names_of = self._directory.take_unsynced()
         if self._directory.path in names_of:
             paths.append(self._directory.file(names.PARTITION_METADATA))
+        assert end_offset >= self.recovery_point, "what is flushed is in the log"
         self._begun += 1
         work = FlushWork(
             self,
@@ -518,6 +519,7 @@ class FlushState:
             OSError: a file cannot be opened or written.
         """
         base_offset = self._segments.active.base_offset
+        assert base_offset <= end_offset, "a truncated log ends in its last segment"
         self.recovery_point = min(self.recovery_point, base_offset)
         self.index_recovery_point = min(self.index_recovery_point, base_offset)
         self._wanted_offset = min(self._wanted_offset, end_offset)

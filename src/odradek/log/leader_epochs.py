@@ -96,6 +96,7 @@ class LeaderEpochs:
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Remove epochs that begin at or above `end_offset`, the new end of the log."""
+        assert end_offset >= 0, "an offset"
         kept = bisect_left(self.start_offsets, end_offset)
         if kept < len(self.epochs):
             del self.epochs[kept:]

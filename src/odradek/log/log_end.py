@@ -119,6 +119,7 @@ class LogEnd:
             or last_offset > segment.last_offset_max
         ):
             segment = self.roll_if_due(size, max_timestamp, offset, last_offset)
+        assert self.log_end_offset <= offset <= last_offset, "offsets increase"
         if leader_epoch >= 0:
             try:
                 pack_start(records, 0, offset, size - LOG_OVERHEAD, leader_epoch)
@@ -143,6 +144,7 @@ class LogEnd:
         Raises:
             DiskFull, LogDirectoryOffline: see `append`.
         """
+        assert batches[0].base_offset >= self.log_end_offset, "offsets increase"
         try:
             self._segments.active.append_batches(records, len(records), batches)
         except OSError as error:
@@ -235,8 +237,8 @@ class LogEnd:
         """
         self.check_ready()
         directory, old = self._directory, self._segments.active
-        assert base_offset >= self.log_end_offset
-        assert base_offset > old.base_offset or old.size == 0
+        assert base_offset >= self.log_end_offset, "a segment begins after all records"
+        assert base_offset > old.base_offset or old.size == 0, "only an empty one is replaced"
         # An empty segment whose index is full is replaced by a segment of the same name.
         has_other_name = base_offset != old.base_offset
         try:
@@ -276,6 +278,7 @@ class LogEnd:
             LogDamaged: the batches around the offset cannot be read.
             DiskFull, LogDirectoryOffline: the disk is full or failed.
         """
+        assert self._segments.bases[0] <= offset < self.log_end_offset, "an offset in the log"
         self._flush.on_records_dropped()
         delay_ms = self._file_delete_delay_ms
         segments, producers = self._segments, self._producers
@@ -286,6 +289,7 @@ class LogEnd:
                 bases = [segment.base_offset for segment in surplus]
                 producers.remove_snapshots(bases, delay_ms)
             cuts = segments.active.truncate_to(offset)
+            assert segments.active.base_offset <= offset, "the active segment has the end"
             segments.active.set_roll_policy(self._policy)
             self.log_end_offset = offset
             self._epochs.truncate_from_end(offset)
@@ -305,6 +309,7 @@ class LogEnd:
         Raises:
             LogDirectoryOffline: the disk failed.
         """
+        assert 0 <= log_start_offset <= offset, "an empty log ends where it may begin"
         self._flush.on_records_dropped()
         delay_ms = self._file_delete_delay_ms
         directory, producers = self._directory, self._producers

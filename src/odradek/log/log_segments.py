@@ -25,6 +25,7 @@ class LogSegments:
     def __init__(
         self, directory: PartitionDirectory, segments: list[Segment], log_start_offset: int
     ) -> None:
+        assert segments, "a log has a segment"
         self._directory = directory
         self._segments = segments
         self.bases = [segment.base_offset for segment in segments]
@@ -62,6 +63,7 @@ class LogSegments:
 
     def start_at(self, offset: int) -> None:
         """Set the log start offset. Segments below this offset are deleted later."""
+        assert offset >= 0, "an offset"
         self.log_start_offset = offset
         self.active.forget_positions()
 
@@ -85,6 +87,7 @@ class LogSegments:
         Raises:
             OSError: the device failed.
         """
+        assert len(segments) < len(self._segments), "one segment remains"
         gone = set(segments)
         self._set([segment for segment in self._segments if segment not in gone])
         self._retire(segments, delay_ms)
@@ -150,8 +153,10 @@ class LogSegments:
             segment.close_file()
 
     def _set(self, segments: list[Segment]) -> None:
+        assert segments, "a log has a segment"
         self._segments = segments
         self.bases = [segment.base_offset for segment in segments]
+        assert self.bases == sorted({*self.bases}), "segments are in order"
         self.active = segments[-1]
 
     def _retire(self, segments: Sequence[Segment], delay_ms: int) -> None:

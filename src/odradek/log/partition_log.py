@@ -393,10 +393,17 @@ class PartitionLog:
         """Raise the log start offset. `delete_old_segments` deletes the segments below it later."""
         if offset <= self.log_start_offset:
             return
+        assert offset <= self.log_end_offset, "a log begins within its records"
         self.segments.start_at(offset)
         self._high_watermark = max(self._high_watermark, offset)
         self.leader_epochs.truncate_from_start(offset)
         self.producers.on_high_watermark(offset)
+        self._check_offsets()
+
+    def _check_offsets(self) -> None:
+        start, mark, end = self.log_start_offset, self._high_watermark, self.log_end_offset
+        assert 0 <= start <= mark <= end, f"{self!r} has the high watermark {mark}"
+        assert self.recovery_point <= end, "what is flushed is in the log"
 
     def delete_old_segments(self) -> int:
         """Delete the segments that retention does not keep; return their number.
@@ -489,6 +496,7 @@ class PartitionLog:
         self.end.truncate_to(offset, self.appender.no_fast_path_until(truncated))
         self.cleaning.truncated_to(offset)
         self.high_watermark = min(self._high_watermark, offset)
+        self._check_offsets()
         return True
 
     def truncate_fully_and_start_at(
@@ -513,6 +521,7 @@ class PartitionLog:
         )
         self.cleaning.truncated_to(offset)
         self._high_watermark = offset
+        self._check_offsets()
 
     def roll(self) -> None:
         """Begin a new segment at the log end offset, unless the active segment is empty.

@@ -59,6 +59,7 @@ class ProducerStateManager(ProducerState):
             write_fully(file_system, descriptor, content, 0)
         finally:
             file_system.close(descriptor)
+        assert not self.snapshots or self.snapshots[-1] <= offset, "the newest snapshot is last"
         if not self.snapshots or self.snapshots[-1] < offset:
             self.snapshots.append(offset)
         self.snapshot_offset = offset

@@ -116,7 +116,22 @@ class PartitionChange:
         self._write_assignment(record)
         if self.recovery_state != self._before.leader_recovery_state:
             record.leader_recovery_state = self.recovery_state
-        return None if _is_empty(record) else record
+        if _is_empty(record):
+            return None
+        self._check(record)
+        return record
+
+    def _check(self, record: PartitionChangeRecord) -> None:
+        """State the invariants of `PartitionRegistration` for the partition after the change."""
+        before, replicas = self._before, {*self.replicas}
+        isr = {*(before.isr if record.isr is None else record.isr)}
+        leader = before.leader if record.leader == NO_LEADER_CHANGE else record.leader
+        assert len(replicas) == len(self.replicas), "a broker has one replica of a partition"
+        assert isr <= replicas, "in-sync replicas are replicas"
+        assert replicas >= {*self._elr}, "eligible leaders are replicas"
+        assert isr.isdisjoint(self._elr), "the ELR is outside the ISR"
+        assert replicas >= {*self.removing, *self.adding}, "a reassignment names replicas"
+        assert leader == NO_LEADER or leader in isr, "the leader is in sync"
 
     def _complete_reassignment(self) -> None:
         done = reassignment.completed(self.replicas, self.isr, self.removing, self.adding)

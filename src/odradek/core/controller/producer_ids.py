@@ -29,5 +29,6 @@ def allocate_producer_ids(
         broker_epoch=request.broker_epoch,
         next_producer_id=first + BLOCK_SIZE,
     )
+    assert record.next_producer_id > state.image.next_producer_id, "an id is given once"
     response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
     return Decision([record], response)

@@ -146,6 +146,7 @@ class Completion:
         """Create orders for all partitions that need a marker and are not in an order."""
         progress = self._progress[transactional_id]
         transaction = progress.transaction
+        assert transaction.is_prepared, "markers follow the decision"
         for leader, partitions in self._by_leader(progress).items():
             if leader is None:
                 progress.left.difference_update(partitions)  # the partitions were deleted
@@ -164,6 +165,7 @@ class Completion:
                     partitions,
                 )
             )
+        assert progress.ordered <= progress.left, "what is ordered has no marker"
         if not progress.left:
             self._complete_later(transactional_id, 0)
         elif progress.left != progress.ordered:
@@ -232,7 +234,8 @@ class Completion:
         before = self._state.transactions.get(transactional_id)
         if before is None or not before.is_prepared:
             return NOTHING
-        self._progress.pop(transactional_id, None)
+        progress = self._progress.pop(transactional_id, None)
+        assert progress is None or not progress.left, "the last record follows all markers"
         on_commit = partial(self._on_completed, transactional_id, before)
         return CoordinatorResult(
             [self._completed(transactional_id, before)], None, on_commit=on_commit

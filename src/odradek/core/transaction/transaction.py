@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from odradek.core.transaction.phases import PREDECESSORS, PREPARED, Phase
+from odradek.core.transaction.phases import AT_REST, PREDECESSORS, PREPARED, Phase
 from odradek.model.topic_partition import TopicPartition
 
 NO_PRODUCER_ID: Final = -1
@@ -73,12 +73,20 @@ class Transaction(NamedTuple):
     def move(self, phase: Phase, update_ms: int, **changes: Any) -> Transaction:
         """Return the next state, which has this phase and these changes."""
         assert self.phase in PREDECESSORS[phase], f"{self.phase.label} to {phase.label}"
-        return self._replace(
+        after = self._replace(
             phase=phase,
             update_ms=update_ms,
             previous_producer_id=self.producer_id,
             **changes,
         )
+        assert after.producer_epoch <= EPOCH_MAX, "a producer id has a last epoch"
+        if after.producer_id == self.producer_id:
+            assert after.producer_epoch >= self.producer_epoch, "epochs never go back"
+        if phase not in PREPARED:
+            assert after.next_producer_id == NO_PRODUCER_ID, "only an end needs the next id"
+        if phase in AT_REST:
+            assert not after.partitions, "a complete transaction has no partitions"
+        return after
 
 
 def united(some: Partitions, more: Partitions) -> Partitions:
