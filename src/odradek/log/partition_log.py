@@ -398,12 +398,7 @@ class PartitionLog:
         self._high_watermark = max(self._high_watermark, offset)
         self.leader_epochs.truncate_from_start(offset)
         self.producers.on_high_watermark(offset)
-        self._check_offsets()
-
-    def _check_offsets(self) -> None:
-        start, mark, end = self.log_start_offset, self._high_watermark, self.log_end_offset
-        assert 0 <= start <= mark <= end, f"{self!r} has the high watermark {mark}"
-        assert self.recovery_point <= end, "what is flushed is in the log"
+        assert self.log_start_offset <= self._high_watermark <= self.log_end_offset
 
     def delete_old_segments(self) -> int:
         """Delete the segments that retention does not keep; return their number.
@@ -418,16 +413,10 @@ class PartitionLog:
         now_ms = self.storage.clock.now_ms()
         mark, end = self._high_watermark, self.log_end_offset
         try:
-            found = retention.below_log_start(segments, self.log_start_offset, mark, end)
-            deleted = self._delete(found, "below the log start offset")
-            if config.is_deleted:
-                found = retention.above_size(segments, config.retention_bytes, mark, end)
-                deleted += self._delete(found, "above retention.bytes")
-                found = retention.above_age(segments, config.retention_ms, now_ms, mark, end)
-                deleted += self._delete(found, "older than retention.ms")
+            found = retention.surplus(segments, config, self.log_start_offset, now_ms, mark, end)
+            return sum(self._delete(each, why) for each, why in found)
         except OSError as error:
             raise self.partition_directory.refuse("delete segments of", error) from error
-        return deleted
 
     def _delete(self, segments: list[Segment], why: str) -> int:
         if not segments:
@@ -496,7 +485,7 @@ class PartitionLog:
         self.end.truncate_to(offset, self.appender.no_fast_path_until(truncated))
         self.cleaning.truncated_to(offset)
         self.high_watermark = min(self._high_watermark, offset)
-        self._check_offsets()
+        assert self.log_start_offset <= self._high_watermark <= self.log_end_offset
         return True
 
     def truncate_fully_and_start_at(
@@ -521,7 +510,7 @@ class PartitionLog:
         )
         self.cleaning.truncated_to(offset)
         self._high_watermark = offset
-        self._check_offsets()
+        assert self.log_start_offset <= self._high_watermark <= self.log_end_offset
 
     def roll(self) -> None:
         """Begin a new segment at the log end offset, unless the active segment is empty.

@@ -10,10 +10,31 @@ deleted, the log rolls first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from odradek.config.topic_config import TopicConfig
 from odradek.log.log_segments import LogSegments
 from odradek.log.segment import Segment
+
+
+def surplus(
+    segments: LogSegments,
+    config: TopicConfig,
+    log_start_offset: int,
+    now_ms: int,
+    high_watermark: int,
+    end_offset: int,
+) -> Iterator[tuple[list[Segment], str]]:
+    """Yield the segments to delete, and the reason. Each step sees the deletions before it.
+
+    Raises:
+        OSError: the device failed.
+    """
+    mark, end = high_watermark, end_offset
+    yield below_log_start(segments, log_start_offset, mark, end), "below the log start offset"
+    if config.is_deleted:
+        yield above_size(segments, config.retention_bytes, mark, end), "above retention.bytes"
+        yield above_age(segments, config.retention_ms, now_ms, mark, end), "older than retention.ms"
 
 
 def below_log_start(
