@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.child import Child
 from tests.tidy.sources import ROOT
 
 PROGRAM = """
@@ -21,9 +21,9 @@ sys.exit(lanes.main([{lanes}]))
 """
 
 
-def start(logs: Path, lanes: str) -> subprocess.Popen[str]:
+def start(logs: Path, lanes: str) -> Child:
     program = PROGRAM.format(directory=str(ROOT / ".ci"), logs=str(logs), lanes=lanes)
-    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    return Child([sys.executable, "-c", program])
 
 
 def test_a_failed_lane_is_shown_and_the_others_go_on(tmp_path: Path) -> None:
@@ -34,9 +34,8 @@ def test_a_failed_lane_is_shown_and_the_others_go_on(tmp_path: Path) -> None:
         "Lane('beside', ('sh', '-c', 'echo; echo 3 passed; echo'), needs=('waits',), niceness=3),"
     )
     with start(tmp_path, lanes) as process:
-        assert process.stdout is not None
-        said = process.stdout.read()
-    assert process.returncode == 1
+        assert process.wait() == 1
+        said = process.output
     assert "==== breaks: FAILED (3)" in said
     assert "\nwhat broke\n" in said
     assert "never\n" not in said
@@ -49,9 +48,8 @@ def test_a_failed_lane_is_shown_and_the_others_go_on(tmp_path: Path) -> None:
 
 def test_all_lanes_have_passed(tmp_path: Path) -> None:
     with start(tmp_path, "Lane('one', ('true',)), Lane('two', ('true',), needs=('one',))") as check:
-        assert check.stdout is not None
-        assert check.stdout.read().endswith("the check has passed\n")
-    assert check.returncode == 0
+        assert check.wait() == 0
+        assert check.output.endswith("the check has passed\n")
 
 
 def test_a_check_that_is_ended_ends_its_lanes(tmp_path: Path) -> None:
@@ -61,12 +59,7 @@ def test_a_check_that_is_ended_ends_its_lanes(tmp_path: Path) -> None:
         f"Lane('short', ('sh', '-c', 'until [ -s {number} ]; do sleep 0.1; done')),"
     )
     with start(tmp_path, lanes) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("==== end of short"):
-                break
-        process.send_signal(signal.SIGTERM)
-        process.stdout.read()
-    assert process.returncode == 128 + signal.SIGTERM
+        process.wait_for("==== end of short")
+        assert process.terminate() == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
         os.killpg(int(number.read_text()), 0)
