@@ -38,7 +38,6 @@ from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.producer import Producer
-from odradek.client.producer_options import ProducerOptions
 from odradek.client.share.consumer import ShareConsumer, ShareLimits
 from odradek.core.share.schedule import HEADER
 from odradek.model.config_resource import ResourceType
@@ -94,8 +93,7 @@ def now_ms() -> float:
 
 def write_delayed(cluster: Cluster, plan: Plan, begin_ms: int, draw: random.Random) -> None:
     """Write the delayed records; they are due from `begin_ms` on."""
-    options = ProducerOptions(batch_bytes=BATCH_BYTES, linger_ms=1_000)
-    with Producer(cluster, options) as producer:
+    with Producer(cluster, batch_size=BATCH_BYTES, linger_ms=1_000) as producer:
         for number in range(plan.records):
             due_ms = begin_ms + draw.randrange(plan.seconds * 1000)
             value = b"d%d %d" % (number, due_ms)
@@ -116,7 +114,7 @@ def flow(bootstrap: str, plan: Plan, is_over: Event) -> None:
         try:
             with (
                 Cluster(bootstrap) as cluster,
-                Producer(cluster, ProducerOptions(linger_ms=5)) as producer,
+                Producer(cluster, linger_ms=5) as producer,
             ):
                 while not is_over.wait(0.01):
                     wanted = int((time.monotonic() - begin) * plan.flow)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from odradek.client.core.producer_batch import ProducerBatch
+from odradek.model.topic_partition import TopicPartition
 from odradek.spark import batches, columns, encoding
 from odradek.spark.batches import Scan
 
@@ -45,10 +47,12 @@ def encode(table: encoding.Rows, batch_size: int) -> list[bytearray]:
     pieces = []
     offset = 0
     for records in encoding.encode_records(table, batch_size):
-        batch = encoding.record_batch(records, 1_700_000_000_000)
-        batch[0:8] = offset.to_bytes(8, "big")
+        batch = ProducerBatch(TopicPartition("t", 0), 1, 0, 0)
+        batch.fill(*records, 1_700_000_000_000, is_transactional=False)
+        batch.stamp(None, 0)
+        batch.data[0:8] = offset.to_bytes(8, "big")
         offset += records.record_count
-        pieces.append(batch)
+        pieces.append(batch.data)
     return pieces
 
 

@@ -34,8 +34,8 @@ class Disconnect(Exception):
 class FakeBroker:
     """`answers` maps an API key to a function from a request to a response (or raw bytes).
 
-    A list of such functions is used one by one, the last for ever. `requests` keeps what came,
-    by API key. `topics` are those that Metadata shows, with their number of partitions.
+    A list of such functions is used one by one, the last for ever. `requests` and `versions` keep
+    what came, by API key. `topics` are those that Metadata shows, with their number of partitions.
     """
 
     def __init__(self):
@@ -49,6 +49,7 @@ class FakeBroker:
             ),
         }
         self.requests = defaultdict(list)
+        self.versions = defaultdict(list)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.advertised = "127.0.0.1", self.port
@@ -114,6 +115,7 @@ class FakeBroker:
         header, position = RequestHeader.decode_prefix(frame, api.request_header_version(version))
         request = api.request_class().decode(frame, version, position)
         self.requests[key].append(request)
+        self.versions[key].append(version)
         answers = self.answers[key]
         if isinstance(answers, list):
             answers = answers.pop(0) if len(answers) > 1 else answers[0]

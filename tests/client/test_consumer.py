@@ -27,7 +27,6 @@ from odradek.client.offsets import (
     offsets_at,
 )
 from odradek.client.producer import Producer
-from odradek.client.producer_options import ProducerOptions
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.builder import RecordBatchBuilder
@@ -43,10 +42,10 @@ FETCH = FetchRequest.API_KEY
 
 
 def fill(cluster, topic, count, size=10, partition=None):
-    with Producer(cluster, ProducerOptions(batch_bytes=500)) as producer:
+    with Producer(cluster, batch_size=500) as producer:
         for n in range(count):
             producer.send(
-                topic, str(n).encode().ljust(size), partition=partition, timestamp_ms=1000 + n
+                topic, str(n).encode().ljust(size), partition=partition, timestamp=1000 + n
             )
 
 

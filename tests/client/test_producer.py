@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import pytest
 from tests.client.fake_broker import Disconnect
@@ -10,11 +11,10 @@ from tests.support.run_seed import seeds
 
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
+from odradek.client.core.partitioners import partition_for_key
 from odradek.client.errors import BrokerError, NoSuchTopicError, NotDeliveredError
 from odradek.client.offsets import EARLIEST, LATEST, offsets_at
-from odradek.client.partitioner import partition_for_key
 from odradek.client.producer import Producer
-from odradek.client.producer_options import ProducerOptions
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import RecordBatch
@@ -29,7 +29,7 @@ from odradek.wire.generated.produce_response import (
 )
 
 PRODUCE = ProduceRequest.API_KEY
-ONE_RECORD_A_BATCH = ProducerOptions(batch_bytes=1, in_flight_max=5)
+ONE_RECORD_A_BATCH = {"batch.size": 1}
 
 
 def read_all(cluster, topic):
@@ -44,6 +44,20 @@ def read_all(cluster, topic):
     return found
 
 
+@pytest.fixture
+def made():
+    """Makes producers that are closed at the end, without waiting."""
+    producers = []
+
+    def make(*args, **options):
+        producers.append(Producer(*args, **options))
+        return producers[-1]
+
+    yield make
+    for each in producers:
+        each.close(0)
+
+
 # -- against a live broker -----------------------------------------------------------------
 
 
@@ -51,8 +65,8 @@ def read_all(cluster, topic):
 def test_what_is_written_is_read(cluster, make_topic, codec):
     topic = make_topic()
     headers = (("a", b"1"), ("a", None), ("é", b"\xff"))
-    with Producer(cluster, ProducerOptions(compression=codec)) as producer:
-        producer.send(topic, b"value", key=b"key", headers=headers, timestamp_ms=1_700_000_000_123)
+    with Producer(cluster, compression_type=codec.name.lower()) as producer:
+        producer.send(topic, b"value", key=b"key", headers=headers, timestamp=1_700_000_000_123)
         producer.send(topic, None, key=b"gone")
         producer.send(topic, b"")
         producer.send(topic, b"x" * 100_000)
@@ -70,7 +84,7 @@ def test_what_is_written_is_read(cluster, make_topic, codec):
 def test_keys_decide_the_partition_and_keep_their_order(cluster, make_topic):
     topic = make_topic(partitions=3)
     sent = [(f"k{n % 7}".encode(), str(n).encode()) for n in range(2000)]
-    with Producer(cluster, ProducerOptions(batch_bytes=300)) as producer:
+    with Producer(cluster, batch_size=300) as producer:
         deliveries = [producer.send(topic, value, key=key) for key, value in sent]
     found = read_all(cluster, topic)
     for (key, value), delivery in zip(sent, deliveries, strict=True):
@@ -87,8 +101,7 @@ def test_keys_decide_the_partition_and_keep_their_order(cluster, make_topic):
 @pytest.mark.parametrize("acks", [1, 0])
 def test_fewer_acknowledgements(cluster, make_topic, acks):
     topic = make_topic()
-    options = ProducerOptions(acks=acks, idempotent=False)
-    with Producer(cluster, options) as producer:
+    with Producer(cluster, acks=acks) as producer:
         delivery = producer.send(topic, b"x")
     assert delivery.done
     assert delivery.offset == (0 if acks else -1)
@@ -97,8 +110,10 @@ def test_fewer_acknowledgements(cluster, make_topic, acks):
 
 
 def test_topics_need_not_be_created(cluster):
-    producer = Producer(cluster, ProducerOptions(create_topics=False))
-    with pytest.raises(NoSuchTopicError):
+    with (
+        Producer(cluster, allow_auto_create_topics=False) as producer,
+        pytest.raises(NoSuchTopicError),
+    ):
         producer.send("test-not-there", b"x")
 
 
@@ -107,9 +122,9 @@ def test_a_partition_that_does_not_exist(cluster, make_topic):
         producer.send(make_topic(), b"x", partition=5)
 
 
-def test_a_batch_that_the_topic_does_not_take(cluster, make_topic):
+def test_a_batch_that_the_topic_does_not_take(cluster, make_topic, made):
     topic = make_topic(max_message_bytes=1000)
-    producer = Producer(cluster, ProducerOptions(batch_bytes=500))
+    producer = made(cluster, batch_size=500)
     first = producer.send(topic, b"small")
     large = producer.send(topic, b"x" * 2000)
     later = [producer.send(topic, str(n).encode() * 50) for n in range(20)]
@@ -125,7 +140,7 @@ def test_a_batch_that_the_topic_does_not_take(cluster, make_topic):
 
 def test_contradicting_options(cluster):
     with pytest.raises(ValueError, match="acks=all"):
-        Producer(cluster, ProducerOptions(acks=1))
+        Producer(cluster, acks=1, enable_idempotence=True)
 
 
 # -- against a scripted one ----------------------------------------------------------------
@@ -186,29 +201,35 @@ def scripted(fake):
         yield cluster
 
 
-def write(cluster, count, options=ONE_RECORD_A_BATCH):
-    values = [str(n).encode() for n in range(count)]
-    producer = Producer(cluster, options)
-    deliveries = [producer.send("t", value) for value in values]
-    return producer, values, deliveries
+@pytest.fixture
+def write(scripted, made):
+    """Sends numbered records; returns producer, values and deliveries."""
+
+    def write(count, **options):
+        values = [str(n).encode() for n in range(count)]
+        producer = made(scripted, ONE_RECORD_A_BATCH, **options)
+        deliveries = [producer.send("t", value) for value in values]
+        return producer, values, deliveries
+
+    return write
 
 
 @pytest.mark.parametrize("seed", seeds(10))
-def test_order_and_count_survive_all_that_may_pass(fake, scripted, seed):
+def test_order_and_count_survive_all_that_may_pass(fake, write, seed):
     dice = random.Random(seed)
     kinds = [None, None, "lost", "unheard", int(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
     log = fake.answers[PRODUCE] = Log(dice.choices(kinds, k=10))
-    producer, values, deliveries = write(scripted, 40)
+    producer, values, deliveries = write(40)
     producer.flush()
     assert log.values == values
     assert all(delivery.error is None for delivery in deliveries)
     assert log.identities == {(1000, 0)}
 
 
-def test_after_a_batch_was_given_up_the_rest_goes_on_in_order(fake, scripted):
+def test_after_a_batch_was_given_up_the_rest_goes_on_in_order(fake, write):
     failures = [None, None, int(ErrorCode.MESSAGE_TOO_LARGE)]
     log = fake.answers[PRODUCE] = Log(failures)
-    producer, values, deliveries = write(scripted, 20)
+    producer, values, deliveries = write(20)
     with pytest.raises(NotDeliveredError, match="MESSAGE_TOO_LARGE"):
         producer.flush()
     assert log.values == values[:2] + values[3:]
@@ -216,25 +237,25 @@ def test_after_a_batch_was_given_up_the_rest_goes_on_in_order(fake, scripted):
     assert log.identities == {(1000, 0), (1000, 1)}
 
 
-def test_a_gap_of_another_cause_is_reported(fake, scripted):
+def test_a_gap_of_another_cause_gets_a_new_epoch(fake, write):
     log = fake.answers[PRODUCE] = Log([int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
-    producer, values, deliveries = write(scripted, 3)
-    with pytest.raises(NotDeliveredError, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
-        producer.flush()
-    assert isinstance(deliveries[0].error, BrokerError)
-    assert log.values == values[1:]
+    producer, values, deliveries = write(3)
+    producer.flush()
+    assert log.values == values
+    assert [each.offset for each in deliveries] == [0, 1, 2]
+    assert log.identities == {(1000, 0), (1000, 1)}
 
 
-def test_delivery_takes_no_longer_than_allowed(fake, scripted):
+def test_delivery_takes_no_longer_than_allowed(fake, write):
     fake.answers[PRODUCE] = Log([int(ErrorCode.NOT_ENOUGH_REPLICAS)] * 1000)
-    options = ProducerOptions(batch_bytes=1, delivery_timeout_ms=200)
-    producer, _, deliveries = write(scripted, 3, options)
+    options = {"delivery_timeout_ms": 200, "request_timeout_ms": 100}
+    producer, _, deliveries = write(3, **options)
     with pytest.raises(NotDeliveredError, match=r"3 records were not written.*NOT_ENOUGH_REPLICAS"):
         producer.flush()
     assert all(delivery.done for delivery in deliveries)
 
 
-def test_records_that_the_broker_refuses_one_by_one(fake, scripted):
+def test_records_that_the_broker_refuses_one_by_one(fake, scripted, made):
     def refuse(_):
         refused = BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message="no key")
         partition = PartitionProduceResponse(
@@ -246,38 +267,50 @@ def test_records_that_the_broker_refuses_one_by_one(fake, scripted):
 
     fake.answers[PRODUCE] = refuse
     done = []
-    producer = Producer(scripted, on_batch=done.append)
-    producer.send("t", b"x")
+    producer = made(scripted, on_batch=done.append)
+    refused, other = producer.send("t", b"x"), producer.send("t", b"y")
     with pytest.raises(NotDeliveredError, match="no key"):
         producer.flush()
     assert [batch.record_errors for batch in done] == [{0: "no key"}]
+    assert "no key" in str(refused.error)
+    assert "refused other records" in str(other.error)
 
 
-def test_no_more_than_the_allowed_requests_are_under_way(fake, scripted):
+def test_no_more_than_the_allowed_requests_are_under_way(fake, write):
     log = fake.answers[PRODUCE] = Log()
-    options = ProducerOptions(batch_bytes=1, in_flight_max=1)
-    producer, values, _ = write(scripted, 10, options)
+    producer, values, _ = write(10, max_in_flight_requests_per_connection=1)
     producer.flush()
     assert log.values == values
 
 
-def test_a_full_buffer_waits(fake, scripted):
+def test_a_full_buffer_waits(fake, scripted, made):
     log = fake.answers[PRODUCE] = Log()
-    options = ProducerOptions(batch_bytes=1000, buffer_bytes_max=3000)
-    producer = Producer(scripted, options)
+    producer = made(scripted, batch_size=1000, buffer_memory=3000)
     for n in range(500):
         producer.send("t", str(n).encode() * 30)
-        assert producer._sender.buffered_bytes <= 3000 + 1000
+        assert producer._records.buffered_bytes <= 3000 + 1000
     producer.flush()
     assert len(log.values) == 500
 
 
-def test_lingering_batches_go_out_with_poll(fake, scripted):
+def test_lingering_batches_go_out_with_poll(fake, scripted, made):
     log = fake.answers[PRODUCE] = Log()
-    producer = Producer(scripted, ProducerOptions(linger_ms=0))
+    producer = made(scripted, linger_ms=0)
     producer.send("t", b"x")
     while not log.values:
         producer.poll()
+
+
+def test_lingering_batches_go_out_while_nobody_calls(fake, scripted, made):
+    log = fake.answers[PRODUCE] = Log()
+    producer = made(scripted)
+    told = threading.Event()
+    producer.send("t", b"x", on_delivery=lambda _: told.set())
+    assert told.wait(30)
+    assert log.values == [b"x"]
+    told.clear()
+    producer.send("t", b"y").add_callback(lambda _: told.set())
+    assert told.wait(30)
 
 
 def test_leaving_with_an_error_does_not_flush(fake, scripted):

@@ -6,25 +6,23 @@ import uuid
 
 import pytest
 
-from odradek.client import transactions
+from odradek.client.admin.features import UpgradeType, update_features
 from odradek.client.cluster import Cluster
+from odradek.client.core.producer_batch import ProducerIdentity
+from odradek.client.core.producer_settings import ProducerSettings
+from odradek.client.core.record_encoder import RecordEncoder
 from odradek.client.errors import BrokerError
 from odradek.client.offsets import READ_COMMITTED, offsets_at
-from odradek.client.transactions import CLASSIC, VERSION_2
+from odradek.client.producer import transactions
+from odradek.client.producer.encoded import EncodedBatch, EncodedProducer
 from odradek.model.topic_partition import TopicPartition
-from odradek.records.builder import RecordBatchBuilder
+from odradek.records.compression import Codec
 from odradek.wire.generated.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
 from odradek.wire.generated.api_versions_response import FinalizedFeatureKey
-from odradek.wire.generated.produce_request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from odradek.wire.generated.produce_response import ProduceResponse
 
 LATEST = -1
 
@@ -34,50 +32,41 @@ def identity():
     return f"id-{uuid.uuid4().hex[:12]}"
 
 
-def write(cluster, producer, partition, rules) -> int:
-    """Writes one record as the only task of a partition; returns the error code."""
-    if not rules.adds_partitions:
-        transactions.add_partitions(cluster, producer, [partition])
-    builder = RecordBatchBuilder(
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        base_sequence=0,
-        is_transactional=True,
+def write(cluster, producer, partition) -> None:
+    """Writes one record as the only task of a partition."""
+    settings = ProducerSettings(transactional_id=producer.transactional_id, creates_topics=False)
+    task = EncodedProducer(
+        cluster, settings, ProducerIdentity(producer.producer_id, producer.epoch)
     )
-    builder.append(1, None, b"value")
-    data = PartitionProduceData(index=partition.partition, records=builder.build())
-    request = ProduceRequest(
-        transactional_id=producer.transactional_id,
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[TopicProduceData(name=partition.topic, partition_data=[data])],
-    )
-
-    def attempt(deadline):
-        connection = cluster.node(cluster.leader(partition))
-        pending = connection.send(request, ProduceResponse, rules.produce_version_max)
-        return connection.receive(pending, deadline.remaining_ms)
-
-    response = cluster.retrying(attempt)
-    return response.responses[0].partition_responses[0].error_code
+    encoder = RecordEncoder(1_000)
+    encoder.append(1, None, b"value", None)
+    task.send({partition: EncodedBatch(encoder.take(), 1, Codec.NONE)}, 1)
+    task.flush()
 
 
 def committed_end(cluster, partition) -> int:
     return offsets_at(cluster, [partition], LATEST, isolation=READ_COMMITTED)[partition]
 
 
-@pytest.mark.parametrize("rules", [CLASSIC, VERSION_2], ids=["classic", "version 2"])
+@pytest.fixture(params=[1, 2])
+def version(cluster, request):
+    """Both versions of transactions; in the end the later one."""
+    if request.param == 1:
+        update_features(cluster, {"transaction.version": 1}, UpgradeType.SAFE_DOWNGRADE)
+    yield request.param
+    if request.param == 1:
+        update_features(cluster, {"transaction.version": 2}, UpgradeType.UPGRADE)
+
+
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_connections_share_a_transaction(
-    bootstrap, cluster, make_topic, identity, monkeypatch, rules, is_committed
-):
-    monkeypatch.setattr(transactions, "rules", lambda _: rules)
+@pytest.mark.usefixtures("version")
+def test_connections_share_a_transaction(bootstrap, cluster, make_topic, identity, is_committed):
     topic = make_topic(partitions=2)
     partitions = [TopicPartition(topic, index) for index in range(2)]
     producer = transactions.init_producer(cluster, identity, 60_000)
     for each in partitions:
         with Cluster(bootstrap) as task:
-            assert write(task, producer, each, rules) == 0
+            write(task, producer, each)
     assert [committed_end(cluster, each) for each in partitions] == [0, 0]
     transactions.end_transaction(cluster, producer, committed=is_committed)
     transactions.end_transaction(cluster, producer, committed=is_committed)  # the answer was lost
@@ -89,9 +78,10 @@ def test_connections_share_a_transaction(
 def test_a_new_producer_fences_the_former_ones(cluster, make_topic, identity):
     partition = TopicPartition(make_topic(), 0)
     former = transactions.init_producer(cluster, identity, 60_000)
-    assert write(cluster, former, partition, VERSION_2) == 0
+    write(cluster, former, partition)
     transactions.init_producer(cluster, identity, 60_000)
-    assert write(cluster, former, partition, VERSION_2) != 0
+    with pytest.raises(BrokerError, match="PRODUCER_FENCED"):
+        write(cluster, former, partition)
     with pytest.raises(BrokerError) as raised:
         transactions.end_transaction(cluster, former, committed=True)
     assert transactions.is_fenced(raised.value)
@@ -105,10 +95,10 @@ def test_the_features_of_the_cluster_choose_the_rules(fake):
         response.finalized_features = [feature] if level else []
         return response
 
-    for level, expected in ((0, CLASSIC), (1, CLASSIC), (2, VERSION_2)):
+    for level, expected in ((0, 4), (1, 4), (2, 5)):
         fake.answers[18] = lambda _, level=level: answer(level)
         with Cluster(fake.address) as cluster:
-            assert transactions.rules(cluster.any()) == expected
+            assert transactions.end_version_max(cluster.any()) == expected
 
 
 def test_a_refused_partition_is_named(fake, identity):
@@ -118,9 +108,7 @@ def test_a_refused_partition_is_named(fake, identity):
     ]
     topic = AddPartitionsToTxnTopicResult(name="t", results_by_partition=results)
     fake.answers[24] = lambda _: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[topic])
+    fake.topics["t"] = 1
     producer = transactions.TransactionalProducer(identity, 1, 0)
-    with (
-        Cluster(fake.address) as cluster,
-        pytest.raises(BrokerError, match="t-1"),
-    ):
-        transactions.add_partitions(cluster, producer, [TopicPartition("t", 0)])
+    with Cluster(fake.address) as cluster, pytest.raises(BrokerError, match="t-1"):
+        write(cluster, producer, TopicPartition("t", 0))

@@ -16,7 +16,6 @@ from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
 from odradek.client.offsets import EARLIEST
 from odradek.client.producer import Producer
-from odradek.client.producer_options import ProducerOptions
 from odradek.client.share.consumer import ShareConsumer, ShareLimits, ShareRecord
 from odradek.core.share.dead_letters import Cause
 from odradek.core.share.schedule import HEADER
@@ -54,7 +53,7 @@ def send(
     cluster: Cluster, topic: str, *records: tuple[bytes, int | None], codec: Codec = Codec.NONE
 ) -> None:
     """Write records in one batch: values, and when they may be delivered."""
-    with Producer(cluster, ProducerOptions(compression=codec, linger_ms=1_000)) as producer:
+    with Producer(cluster, compression_type=codec.name.lower(), linger_ms=1_000) as producer:
         for value, due_ms in records:
             headers = [] if due_ms is None else [(HEADER, b"%d" % due_ms)]
             producer.send(topic, value, partition=0, headers=headers)

@@ -16,7 +16,6 @@ from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.client.producer import Producer
-from odradek.client.producer_options import ProducerOptions
 from odradek.client.share.consumer import ShareConsumer, ShareLimits
 from odradek.core.share.priority import levels
 from odradek.core.share.schedule import HEADER
@@ -78,7 +77,7 @@ class Queue:
     def send(self, topic: str, *values: bytes, due_ms: int | None = None) -> None:
         """Write one batch."""
         headers = [] if due_ms is None else [(HEADER, b"%d" % due_ms)]
-        with Producer(self.cluster, ProducerOptions(linger_ms=1_000)) as producer:
+        with Producer(self.cluster, linger_ms=1_000) as producer:
             for value in values:
                 producer.send(f"{self.name}-{topic}", value, partition=0, headers=headers)
 

@@ -6,22 +6,22 @@ import random
 import uuid
 
 import pytest
+from tests.spark.batches import record_batch
 from tests.support.run_seed import seeds
 
-from odradek.client.transactions import end_transaction, init_producer
+from odradek.client.producer.transactions import end_transaction, init_producer
 from odradek.records.batch import RecordBatch
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.control import end_of_transaction_batch
 from odradek.spark import markers
-from odradek.spark.encoding import record_batch
 from odradek.spark.markers import PARTITION, Marker
 from odradek.spark.options import write_options
 from odradek.spark.producing import Sender
 
 
 def batch_of(marker, producer_id):
-    producer = (producer_id, 0, 0)
     encoded = markers.encoded(marker)
+    producer = (producer_id, 0, 0)
     return RecordBatch(record_batch(encoded, 1, producer=producer, is_transactional=True))
 
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from odradek.client.errors import UnreachableError
-from odradek.client.transactions import TransactionalProducer
+from odradek.client.producer.transactions import TransactionalProducer
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
 from odradek.spark import distribution, markers, transactional

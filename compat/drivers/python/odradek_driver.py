@@ -66,7 +66,7 @@ class Driver:
                     key=decoded(record["key"]),
                     headers=headers_to_write(record),
                     partition=record["partition"],
-                    timestamp_ms=record.get("timestamp"),
+                    timestamp=record.get("timestamp"),
                 )
         return {"offsets": [None] * len(command["records"])}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import click
@@ -25,9 +25,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
 from odradek.client.errors import ClientError
 from odradek.client.offsets import LATEST, offsets_at
-from odradek.client.producer import Producer
-from odradek.client.producer_batch import ProducerBatch
-from odradek.client.producer_options import ProducerOptions
+from odradek.client.producer import Producer, ProducerBatch
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.texts import duration_text, size_text
 from odradek.records.compression import Codec
@@ -87,14 +85,14 @@ def bench(
     """
     if not duration:
         raise click.BadParameter("must be longer than nothing", param_hint="--duration")
-    options = ProducerOptions(
-        acks={"all": -1, "1": 1, "0": 0}[acks],
-        idempotent=acks == "all",
-        compression=Codec[compression.upper()],
-        batch_bytes=batch_size,
-        buffer_bytes_max=10 * batch_size * partitions,
-        create_topics=False,
-    )
+    options: dict[str, object] = {
+        "acks": acks,
+        "compression.type": compression,
+        "batch.size": batch_size,
+        "buffer.memory": max(10 * batch_size * partitions, 2 * size),
+        "max.request.size": max(1 << 20, 2 * size),
+        "allow.auto.create.topics": False,
+    }
     with connected() as cluster, _topic(cluster, topic, partitions) as name:
         keys = [TopicPartition(name, index) for index in cluster.topic(name).partitions]
         starts = offsets_at(cluster, keys, LATEST)
@@ -170,7 +168,7 @@ def _topic(cluster: Cluster, name: str | None, partitions: int) -> Iterator[str]
 
 
 def _produce(
-    cluster: Cluster, topic: str, options: ProducerOptions, size: int, duration_ms: int
+    cluster: Cluster, topic: str, options: Mapping[str, object], size: int, duration_ms: int
 ) -> _Result:
     latencies: list[float] = []
 
@@ -205,10 +203,9 @@ def _end_to_end(cluster: Cluster, key: TopicPartition, size: int, duration_ms: i
     value = os.urandom(size)
     consumer = Consumer(cluster)
     consumer.assign_at([key], LATEST)
-    producer = Producer(cluster, ProducerOptions(create_topics=False))
     consumer.poll(0)
     end = time.monotonic() + duration_ms / 1000
-    with Meter() as meter:
+    with Meter() as meter, Producer(cluster, allow_auto_create_topics=False) as producer:
         while time.monotonic() < end:
             sent = time.monotonic_ns()
             producer.send(key.topic, value, partition=key.partition)

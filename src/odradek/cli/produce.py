@@ -27,9 +27,7 @@ from odradek.cli.record_input import (
 from odradek.cli.rendering import unescape
 from odradek.cli.values import now_ms
 from odradek.client.errors import NoSuchTopicError
-from odradek.client.producer import Producer
-from odradek.client.producer_batch import Delivery
-from odradek.client.producer_options import ProducerOptions
+from odradek.client.producer import Delivery, Producer
 from odradek.operations.texts import parse_time, plural
 from odradek.records.compression import Codec
 
@@ -146,13 +144,13 @@ def produce(
         raise click.UsageError("--key and --key-separator exclude each other")
     if key_separator == "":
         raise click.UsageError("--key-separator must not be empty")
-    options = ProducerOptions(
-        acks=_ACKS[acks],
-        idempotent=not no_idempotence and acks == "all",
-        compression=Codec[compression.upper()],
-        batch_bytes=batch_size,
-        create_topics=not no_create,
-    )
+    options: dict[str, object] = {
+        "acks": acks,
+        "enable.idempotence": not no_idempotence and acks == "all",
+        "compression.type": compression,
+        "batch.size": batch_size,
+        "allow.auto.create.topics": not no_create,
+    }
     parser: Parser = bound(json_parser, repartition=repartition)
     if form == "text":
         parser = text_parser(
@@ -162,8 +160,11 @@ def produce(
             None if null is None else os.fsencode(null),
         )
     report = "json" if as_json else "text" if verbose else ""
-    with connected() as cluster, Meter(shown=not report and not values) as meter:
-        producer = Producer(cluster, options)
+    with (
+        connected() as cluster,
+        Meter(shown=not report and not values) as meter,
+        Producer(cluster, options) as producer,
+    ):
         writer = _Writer(producer, topic, partition, _parse_timestamp(timestamp), report, meter)
         if values:
             writer.write_all(parser, map(os.fsencode, values))
@@ -251,9 +252,7 @@ class _Writer:
             key=record.key,
             headers=record.headers,
             partition=record.partition if self._partition is None else self._partition,
-            timestamp_ms=(
-                record.timestamp_ms if self._timestamp_ms is None else self._timestamp_ms
-            ),
+            timestamp=(record.timestamp_ms if self._timestamp_ms is None else self._timestamp_ms),
         )
         self._meter.add(1, len(record.key or b"") + len(record.value or b""))
         if self._report:

@@ -11,7 +11,7 @@ delay a heartbeat on the same connection.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from odradek.client.address import Address, parse_addresses
 from odradek.client.connection import Connection
@@ -24,6 +24,7 @@ from odradek.client.errors import (
     NoSuchTopicError,
     UnreachableError,
     check,
+    unreachable,
 )
 from odradek.client.metadata import ClusterMetadata, Node, Topic
 from odradek.client.security import PLAINTEXT, Security
@@ -58,6 +59,14 @@ def accept(_: Message) -> None:
     """Accept any response. Use it if every item in the response has its own error."""
 
 
+class Closeable(Protocol):
+    """Something that uses connections of its own."""
+
+    def close(self) -> None:
+        """Close them."""
+        ...
+
+
 class Cluster:
     """Connections to the brokers of one cluster, opened when needed."""
 
@@ -81,13 +90,14 @@ class Cluster:
         self.client_id = client_id
         self.timeout_ms = timeout_ms
         self.metadata = ClusterMetadata()
-        self._connect_timeout_ms = connect_timeout_ms
+        self.connect_timeout_ms = connect_timeout_ms
         self.security = security
         """How the connections are encrypted and authenticated."""
         self._connections: dict[tuple[int, str], Connection] = {}
         self._first: Connection | None = None
         self._coordinators: dict[tuple[int, str], int] = {}
         self._stale: set[str] = set()
+        self._others: list[Closeable] = []
 
     def __enter__(self) -> Self:
         return self
@@ -101,8 +111,15 @@ class Cluster:
             connection.close()
         if self._first is not None:
             self._first.close()
+        for each in self._others:
+            each.close()
         self._connections.clear()
+        self._others.clear()
         self._first = None
+
+    def close_with(self, other: Closeable) -> None:
+        """Close something else when this is closed."""
+        self._others.append(other)
 
     def copy(self) -> Cluster:
         """Return a cluster with the same settings and its own connections, for another thread."""
@@ -110,7 +127,7 @@ class Cluster:
             self.bootstrap,
             client_id=self.client_id,
             timeout_ms=self.timeout_ms,
-            connect_timeout_ms=self._connect_timeout_ms,
+            connect_timeout_ms=self.connect_timeout_ms,
             security=self.security,
         )
 
@@ -142,10 +159,7 @@ class Cluster:
                 failures.append(error)
             else:
                 return self._first
-        raise UnreachableError(
-            "; ".join(map(str, failures)),
-            failures[0].advice or "Is it running? Start a broker with: odradek",
-        ) from failures[0]
+        raise unreachable(failures)
 
     def node(self, node_id: int, purpose: str = "") -> Connection:
         """Return the connection to a broker by id. Each `purpose` has its own connection.
@@ -181,7 +195,7 @@ class Cluster:
             ) from error
 
     def _open(self, address: Address) -> Connection:
-        return Connection(address, self.client_id, self._connect_timeout_ms, self.security)
+        return Connection(address, self.client_id, self.connect_timeout_ms, self.security)
 
     def _nodes(self) -> Iterable[Node]:
         return self.metadata.nodes.values()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError, broker_error, check
 from odradek.client.fan_out import by_topic
+from odradek.client.group_metadata import CommittedOffset
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.offset_commit_request import (
     OffsetCommitRequest,
@@ -28,14 +29,14 @@ from odradek.wire.generated.offset_fetch_request import (
 )
 from odradek.wire.generated.offset_fetch_response import OffsetFetchResponse
 
-
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
-    """The next offset to read, the leader epoch of the previous record (or -1), and metadata."""
-
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
+__all__ = [
+    "OUTSIDER",
+    "CommittedOffset",
+    "Identity",
+    "commit_offsets",
+    "delete_offsets",
+    "fetch_offsets",
+]
 
 
 @dataclass(frozen=True, slots=True)

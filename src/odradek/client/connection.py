@@ -293,13 +293,13 @@ class Connection:
                 raise
         return self._write(request, version, response_class)
 
-    def send_unanswered(self, request: Message) -> None:
+    def send_unanswered(self, request: Message, version_max: int = 32767) -> None:
         """Write a request that has no response: Produce with acks=0.
 
         Raises:
             UnsupportedVersionError, DisconnectedError: as `send`.
         """
-        self.send(request, Message)
+        self.send(request, Message, version_max)
         self._pending.pop()
 
     def request(
@@ -388,6 +388,18 @@ class Connection:
             self.close()
             raise
         return pending.response
+
+    def check_idle(self) -> None:
+        """Receive on a connection without requests, which is readable because it has ended.
+
+        Raises:
+            ClientError: it has ended, or sends what nobody has asked for.
+        """
+        try:
+            self._read(0)
+        except ClientError:
+            self.close()
+            raise
 
     def _read(self, timeout_ms: int) -> bool:
         """Read available bytes of the next frame. Return whether any bytes arrived in time."""

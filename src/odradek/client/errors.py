@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from odradek.model.errors import ErrorCode
 
@@ -79,6 +80,16 @@ class UnreachableError(ClientError):
     retriable = True
 
 
+def unreachable(failures: Sequence[ClientError]) -> UnreachableError:
+    """Return the error of several addresses none of which accepts a connection."""
+    error = UnreachableError(
+        "; ".join(map(str, failures)),
+        failures[0].advice or "Is it running? Start a broker with: odradek",
+    )
+    error.__cause__ = failures[0]
+    return error
+
+
 class DisconnectedError(ClientError):
     """The connection ended before the response; whether the request took effect is unknown."""
 
@@ -115,6 +126,31 @@ class SecurityError(ClientError):
 
 class NotDeliveredError(ClientError):
     """Records were not written; the message says how many, and why the first was rejected."""
+
+
+class TransactionStateError(ClientError):
+    """A method of a transactional producer was called in the wrong order."""
+
+
+class TransactionAbortedError(ClientError):
+    """A record was not sent, because its transaction is aborted."""
+
+
+class RecordTooLargeError(ClientError):
+    """A record is larger than a request may be."""
+
+    advice = "Raise max.request.size and the topic's max.message.bytes, or send smaller records."
+
+
+class BufferFullError(ClientError):
+    """Records are added faster than brokers take them, and the buffer is full."""
+
+    retriable = True
+    advice = "The brokers may be slow or down; look at their logs. Raise buffer.memory for bursts."
+
+
+class ClosedError(ClientError):
+    """The object was closed before, or belongs to another process."""
 
 
 class BrokerError(ClientError):

@@ -10,6 +10,7 @@ from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offset
 from odradek.client.consumer import Consumer
 from odradek.client.errors import BrokerError, ClientError
 from odradek.client.fetcher import FetchLimits
+from odradek.client.group_metadata import GroupMetadata
 from odradek.client.membership import Membership
 from odradek.client.offsets import EARLIEST, READ_UNCOMMITTED, offsets_at
 from odradek.model.errors import ErrorCode
@@ -72,6 +73,14 @@ class GroupConsumer:
     def positions(self) -> Mapping[TopicPartition, int]:
         """The offset of the next record that `poll` returns, by partition."""
         return self._consumer.positions
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """The identity of this member, for `Producer.send_offsets_to_transaction`."""
+        identity = self._membership.identity
+        return GroupMetadata(
+            self._group, identity.generation_id, identity.member_id, identity.instance_id
+        )
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
         """Join the group if necessary, send a heartbeat if one is due, and return new records.

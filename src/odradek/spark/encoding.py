@@ -18,15 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from odradek.records.batch import (
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC,
-    NO_LEADER_EPOCH,
-    RECORD_BATCH_HEADER,
-    TRANSACTIONAL_FLAG,
-)
-from odradek.records.builder import seal
 from odradek.records.compression import Buffer, Codec, compress
 
 Integers = NDArray[np.int64]
@@ -195,34 +186,3 @@ def _put(out: NDArray[np.uint8], position: Integers, values: Integers, size: Int
             break
         continued = (size[rows] > byte + 1) << 7
         out[position[rows] + byte] = ((values[rows] >> (7 * byte)) & 0x7F) | continued
-
-
-def record_batch(
-    records: EncodedRecords,
-    timestamp_ms: int,
-    codec: Codec = Codec.NONE,
-    producer: tuple[int, int, int] = (-1, -1, -1),
-    *,
-    is_transactional: bool = False,
-) -> bytearray:
-    """Encode a record batch. `producer` is the producer's id, epoch and base sequence."""
-    body = records.compressed(codec).data
-    batch = bytearray(HEADER_SIZE)
-    batch += body
-    RECORD_BATCH_HEADER.pack_into(
-        batch,
-        0,
-        0,
-        len(batch) - LOG_OVERHEAD,
-        NO_LEADER_EPOCH,
-        MAGIC,
-        0,
-        codec | (TRANSACTIONAL_FLAG if is_transactional else 0),
-        records.record_count - 1,
-        timestamp_ms,
-        timestamp_ms,
-        *producer,
-        records.record_count,
-    )
-    seal(batch)
-    return batch

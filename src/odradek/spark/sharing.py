@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from odradek.client.cluster import Cluster
-from odradek.client.transactions import TransactionalProducer
+from odradek.client.producer.transactions import TransactionalProducer
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import add_to_sequence
 from odradek.spark.encoding import EncodedRecords

@@ -33,7 +33,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError
-from odradek.client.transactions import (
+from odradek.client.producer.transactions import (
     TransactionalProducer,
     end_transaction,
     init_producer,

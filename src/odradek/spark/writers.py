@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
-from odradek.client.transactions import TransactionalProducer
+from odradek.client.producer.transactions import TransactionalProducer
 from odradek.spark import garbage, sharing, transactional
 from odradek.spark.markers import Marker
 from odradek.spark.options import WriteOptions

@@ -1,0 +1,418 @@
+"""Performs what machines ask for: opens connections, sends requests, receives responses, and waits.
+
+The machines decide (`core`); this module has the sockets, the clock and the threads that connect. A
+connection is made by a thread of its own, because the resolution of names, TLS handshakes and the steps
+of SASL wait for others. Everything else is done by whoever calls `work`, without waiting. `wait` waits
+until there is work. It may be called without the lock that protects all other methods.
+
+Requests to any node use an open connection, or the first bootstrap address that accepts one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from odradek.client.address import Address
+from odradek.client.connection import Connection, Pending
+from odradek.client.core.asks import Ask, Link
+from odradek.client.core.backoff import Backoff
+from odradek.client.core.routes import Routes
+from odradek.client.deadline import monotonic_ms
+from odradek.client.errors import (
+    ClientError,
+    DisconnectedError,
+    RequestTimeoutError,
+    UnreachableError,
+    unreachable,
+)
+from odradek.client.security import PLAINTEXT, Security
+from odradek.wire.primitives import Message
+
+WAIT_MS_MAX = 200
+"""The longest wait. It bounds the delay if two threads wait and the other one takes the wake-up."""
+RECONNECT_BACKOFF_MS = 50
+RECONNECT_BACKOFF_MS_MAX = 1_000
+
+
+class Machine(Protocol):
+    """A machine of `core`."""
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When `poll` must be called again, if nothing happens before."""
+        ...
+
+    def poll(self, now_ms: int) -> list[Ask]:
+        """Return the requests that are due."""
+        ...
+
+
+class _UnderWay(NamedTuple):
+    ask: Ask
+    pending: Pending[Message]
+    expires_ms: int
+
+
+class Opening:
+    """A thread that makes a connection to the first address that accepts one."""
+
+    def __init__(self, addresses: Sequence[Address], driver: Driver) -> None:
+        self.connection: Connection | None = None
+        self.error: ClientError | None = None
+        self.done = False
+        self._is_unwanted = False
+        self._lock = threading.Lock()
+        self._addresses = addresses
+        self._client_id = driver.client_id
+        self._timeout_ms = driver.connect_timeout_ms
+        self._security = driver.security
+        self._wake = driver.wake_up
+        threading.Thread(target=self._run, name="odradek connects", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._end(self._connect(), None)
+        except ClientError as error:
+            self._end(None, error)
+        except BaseException as error:
+            self._end(None, ClientError(f"cannot connect to {self._addresses[0]}: {error!r}"))
+            raise
+
+    def _connect(self) -> Connection:
+        failures: list[ClientError] = []
+        for address in self._addresses:
+            try:
+                return Connection(address, self._client_id, self._timeout_ms, self._security)
+            except (UnreachableError, DisconnectedError) as error:
+                failures.append(error)
+        raise unreachable(failures)
+
+    def _end(self, connection: Connection | None, error: ClientError | None) -> None:
+        with self._lock:
+            self.connection, self.error = connection, error
+            self.done = True
+            if self._is_unwanted and connection is not None:
+                connection.close()
+        self._wake.wake()
+
+    def abandon(self) -> None:
+        """Close the connection as soon as it is made."""
+        with self._lock:
+            self._is_unwanted = True
+            if self.connection is not None:
+                self.connection.close()
+
+
+class WakeUp:
+    """Ends the waits of other threads."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+        self._lock = threading.Lock()
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable after `wake`; -1 if it is closed."""
+        return self._read
+
+    def wake(self) -> None:
+        """End the current waits, or the next one."""
+        with self._lock:
+            if self._write >= 0:
+                try:
+                    os.write(self._write, b"x")
+                except BlockingIOError:
+                    return  # there are enough of them
+
+    def drain(self) -> None:
+        """Let later waits wait again."""
+        with self._lock:
+            if self._read >= 0:
+                try:
+                    os.read(self._read, 4096)
+                except BlockingIOError:
+                    return
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        with self._lock:
+            for each in (self._read, self._write):
+                if each >= 0:
+                    os.close(each)
+            self._read = self._write = -1
+
+
+def wait(descriptors: Sequence[int], timeout_ms: int | None) -> None:
+    """Wait until a descriptor of `Driver.descriptors` is readable. This needs no lock."""
+    if not descriptors:
+        return
+    poll = select.poll()
+    for each in descriptors:
+        if each >= 0:
+            poll.register(each, select.POLLIN)
+    poll.poll(timeout_ms)
+
+
+class Driver:
+    """The connections of one client, on behalf of its machines."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        routes: Routes,
+        machines: Sequence[Machine],
+        *,
+        client_id: str = "odradek",
+        connect_timeout_ms: int = 10_000,
+        security: Security = PLAINTEXT,
+        reconnect_backoff_ms: int = RECONNECT_BACKOFF_MS,
+        reconnect_backoff_ms_max: int = RECONNECT_BACKOFF_MS_MAX,
+    ) -> None:
+        self.client_id = client_id
+        self.connect_timeout_ms = connect_timeout_ms
+        self.security = security
+        self.wake_up = WakeUp()
+        self._bootstrap = tuple(bootstrap)
+        self._routes = routes
+        self._machines = (*machines, routes)
+        self._backoff_ms = reconnect_backoff_ms, reconnect_backoff_ms_max
+        self._connections: dict[Link, Connection] = {}
+        self._first: Connection | None = None
+        """A connection to a bootstrap address, whose node id is unknown."""
+        self._opening: dict[Link | None, Opening] = {}
+        self._backoffs: dict[Link, Backoff] = {}
+        self._not_before_ms: dict[Link, int] = {}
+        self._waiting: deque[Ask] = deque()
+        """Requests to any node."""
+        self._under_way: dict[Connection, deque[_UnderWay]] = {}
+        self._is_closed = False
+
+    # -- work -----------------------------------------------------------------------------------
+
+    def work(self) -> None:
+        """Receive what has arrived and send what is due, without waiting."""
+        self._take_opened()
+        self._receive()
+        self.send()
+
+    def send(self) -> None:
+        """Send what is due, without waiting."""
+        now_ms = monotonic_ms()
+        again = True
+        while again and not self._is_closed:
+            again = False
+            for machine in self._machines:
+                for ask in machine.poll(now_ms):
+                    again |= not self._perform(ask, now_ms)
+            self._open_wanted(now_ms)
+            self._send_waiting(now_ms)
+
+    def timeout_ms(self) -> int:
+        """Return how long `wait` may wait, if nothing else happens."""
+        now_ms = monotonic_ms()
+        due = [m.next_deadline_ms for m in self._machines if m.next_deadline_ms is not None]
+        due += [waiting[0].expires_ms for waiting in self._under_way.values() if waiting]
+        due += [
+            self._not_before_ms[each]
+            for each in self._routes.wanted_links
+            if each not in self._opening and each in self._not_before_ms
+        ]
+        return max(0, min([WAIT_MS_MAX, *(each - now_ms for each in due)]))
+
+    def descriptors(self) -> list[int]:
+        """Return the descriptors for `wait`, or none if there is something to receive already."""
+        found = [self.wake_up.fileno()]
+        for connection in self._all():
+            if not connection.closed:
+                if connection.has_decrypted:
+                    return []
+                found.append(connection.fileno())
+        return found
+
+    def close(self) -> None:
+        """Close all connections. Requests in flight get no response."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for opening in self._opening.values():
+            opening.abandon()
+        for connection in self._all():
+            connection.close()
+        self._opening.clear()
+        self._connections.clear()
+        self._first = None
+        self.wake_up.wake()
+        self.wake_up.close()
+
+    def _all(self) -> list[Connection]:
+        found = list(self._connections.values())
+        if self._first is not None:
+            found.append(self._first)
+        return found
+
+    # -- connections ----------------------------------------------------------------------------
+
+    def _open_wanted(self, now_ms: int) -> None:
+        for link in list(self._routes.wanted_links):
+            node = self._routes.node(link[0])
+            if node is None or link in self._opening:
+                continue
+            if now_ms < self._not_before_ms.get(link, now_ms):
+                continue
+            first = self._first
+            if not link[1] and first is not None and self._is_to(first, node.address):
+                self._first = None
+                self._opened(link, first)
+            else:
+                self._opening[link] = Opening([node.address], self)
+
+    def _is_to(self, connection: Connection, address: Address) -> bool:
+        """Whether a connection without requests leads to an address."""
+        is_free = connection not in self._under_way and not connection.closed
+        return is_free and connection.address == address
+
+    def _take_opened(self) -> None:
+        for link, opening in [each for each in self._opening.items() if each[1].done]:
+            del self._opening[link]
+            if opening.connection is not None:
+                self._opened(link, opening.connection)
+            else:
+                assert opening.error is not None
+                self._not_opened(link, opening.error)
+
+    def _opened(self, link: Link | None, connection: Connection) -> None:
+        if link is None:
+            self._first = connection
+        else:
+            self._connections[link] = connection
+            self._not_before_ms.pop(link, None)
+            self._backoffs.pop(link, None)
+        self._routes.opened(link, connection.features)
+
+    def _not_opened(self, link: Link | None, error: ClientError) -> None:
+        now_ms = monotonic_ms()
+        if link is None:
+            waiting, self._waiting = self._waiting, deque()
+            for ask in waiting:
+                ask.on_error(error, now_ms)
+            return
+        backoff = self._backoffs.get(link)
+        if backoff is None:
+            backoff = self._backoffs[link] = Backoff(*self._backoff_ms, self._routes.random)
+        self._not_before_ms[link] = now_ms + backoff.failed()
+        node = self._routes.node(link[0])
+        if node is not None and node.address not in self._bootstrap:
+            error = UnreachableError(
+                f"broker {node.id} advertises {node.address}, but {error}",
+                error.advice
+                or "advertised.listeners of the broker must name an address that clients can reach.",
+            )
+        self._routes.lost(link, error)
+
+    def _drop(self, connection: Connection, error: ClientError) -> None:
+        """Fail the requests of a connection that has ended."""
+        connection.close()
+        now_ms = monotonic_ms()
+        if connection is self._first:
+            self._first = None
+        for link in [key for key, each in self._connections.items() if each is connection]:
+            del self._connections[link]
+            self._routes.lost(link, error)
+        for each in self._under_way.pop(connection, ()):
+            each.ask.on_error(error, now_ms)
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def _perform(self, ask: Ask, now_ms: int) -> bool:
+        """Send a request. Return False if that has failed, and the machine has been told."""
+        if ask.link is None:
+            self._waiting.append(ask)
+            return True
+        connection = self._connections.get(ask.link)
+        if connection is None:  # it has failed since the machine looked
+            ask.on_error(DisconnectedError(f"the connection to node {ask.link[0]} is lost"), now_ms)
+            return False
+        return self._send(connection, ask, now_ms)
+
+    def _send_waiting(self, now_ms: int) -> None:
+        while self._waiting:
+            connection = self._any()
+            if connection is None:
+                if None not in self._opening:
+                    nodes = self._routes.metadata.nodes.values()
+                    addresses = dict.fromkeys((*self._bootstrap, *(n.address for n in nodes)))
+                    self._opening[None] = Opening(list(addresses), self)
+                return
+            self._send(connection, self._waiting.popleft(), now_ms)
+
+    def _any(self) -> Connection | None:
+        for connection in self._all():
+            if not connection.closed:
+                return connection
+        return None
+
+    def _send(self, connection: Connection, ask: Ask, now_ms: int) -> bool:
+        try:
+            if not ask.is_answered:
+                connection.send_unanswered(ask.request, ask.version_max)
+                ask.on_answer(None, now_ms)
+                return True
+            pending = connection.send(ask.request, ask.response_class, ask.version_max)
+        except ClientError as error:
+            if connection.closed:
+                self._drop(connection, error)
+            ask.on_error(error, now_ms)
+            return False
+        except BaseException:  # Ctrl-C may have interrupted the write
+            interrupted = DisconnectedError(f"a request to {connection.address} was interrupted")
+            self._drop(connection, interrupted)
+            ask.on_error(interrupted, now_ms)
+            raise
+        waiting = self._under_way.get(connection)
+        if waiting is None:
+            waiting = self._under_way[connection] = deque()
+        waiting.append(_UnderWay(ask, pending, now_ms + ask.timeout_ms))
+        return True
+
+    def _receive(self) -> None:
+        self.wake_up.drain()
+        connections = self._all()
+        if not connections:
+            return
+        poll = select.poll()
+        for connection in connections:
+            if connection.closed:
+                self._drop(connection, DisconnectedError(f"{connection.address}: closed"))
+            else:
+                poll.register(connection, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll(0)}
+        for connection in connections:
+            if connection.fileno() in ready or connection.has_decrypted:
+                self._receive_from(connection)
+            waiting = self._under_way.get(connection)
+            if waiting and waiting[0].expires_ms <= monotonic_ms():
+                ask = waiting[0].ask
+                name = type(ask.request).__name__.removesuffix("Request")
+                text = f"{connection.address} did not answer {name} within {ask.timeout_ms} ms"
+                self._drop(connection, RequestTimeoutError(text))
+
+    def _receive_from(self, connection: Connection) -> None:
+        waiting = self._under_way.get(connection)
+        try:
+            if not waiting:
+                connection.check_idle()
+                return
+            while waiting:
+                response = connection.poll(waiting[0].pending)
+                if response is None:
+                    return
+                waiting.popleft().ask.on_answer(response, monotonic_ms())
+            del self._under_way[connection]
+        except ClientError as error:
+            self._drop(connection, error)
