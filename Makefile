@@ -71,9 +71,11 @@ test-newest: env-newest  ## with the newest Python of this machine: all imports,
 	@if [ -z "$(NEWEST)" ]; then echo "There is no Python newer than 3.11 here: nothing is tested."; else \
 	$(NEWEST_VENV)/bin/python -m pytest -n 2 -m "not long" $(NEWEST_TESTS) $(ARGS); fi
 
-# Code that has another algorithm where it is not compiled, and what compares both; in the checkout nothing is
-# compiled.
-PURE_TESTS := tests/records tests/log/cleaner tests/spark/test_decoding.py tests/spark/test_chunks.py
+# Code that has another algorithm where it is not compiled, and tests that replace methods of it or that need the
+# source: in the checkout nothing is compiled.
+PURE_TESTS := tests/records tests/log/cleaner tests/spark/test_decoding.py tests/spark/test_chunks.py \
+	tests/pipelines/test_catalogue.py \
+	tests/sim/test_simulation.py::test_an_acknowledgement_before_the_write_is_found
 
 lint: $(VENV)/.dev  ## format, lint, types, who imports whom
 	$(BIN)/ruff format --check src tests bench compat .ci
@@ -82,7 +84,7 @@ lint: $(VENV)/.dev  ## format, lint, types, who imports whom
 	$(BIN)/lint-imports --no-logo
 
 check: lint  ## the same, the tests of sources and documents, and those of code that differs in pure Python
-	$(BIN)/python -m pytest -q -n 2 tests/tidy $(PURE_TESTS)
+	$(BIN)/python -m pytest -q -n 2 -m "not java and not cluster" tests/tidy $(PURE_TESTS)
 
 format: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff format src tests bench compat .ci
