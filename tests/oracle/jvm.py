@@ -126,6 +126,25 @@ def rules(rows: Iterable[Sequence[str]]) -> list[str]:
     ]
 
 
+def assignments(lines: list[str]) -> list[str]:
+    """Return the assignments of Apache Kafka's client-side assignors (see Assignors.java).
+
+    Raises:
+        Missing: Java or Maven is not installed.
+    """
+    command = _command("Assignors.java", [kafka_jars()[0].parent / "*"])
+    run = subprocess.run(
+        command,
+        input="".join(each + "\n" for each in lines),
+        check=True,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=600,
+    )
+    return run.stdout.splitlines()
+
+
 def formats(lines: list[tuple[str, ...]]) -> list[str]:
     """Run Apache Kafka's StorageTool for each list of words. Return "ok" or the error of each.
 

@@ -1,54 +1,149 @@
 """Assignors of classic groups. The leader of a group runs the group's assignor.
 
 The coordinator chooses an assignor that all members support, and any client may be the leader. So
-the names and the results are the same as in the Java client.
+the names and the results are the same as in the Java client (`RangeAssignor`, `RoundRobinAssignor`).
+Members with a `group.instance.id` come first, in the order of this id.
+
+If members name their racks, `range` first assigns the partitions that have a replica in a member's rack
+(KIP-881). Topics with the same members and the same number of partitions are then assigned together, so
+that a member gets the same partitions of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from odradek.model.topic_partition import TopicPartition
 
-PartitionCounts = Mapping[str, int]
-"""The number of partitions by topic, without topics that do not exist."""
-Subscriptions = Mapping[str, Sequence[str]]
-"""The subscribed topics by member."""
+Topics = Mapping[str, Sequence[frozenset[str]]]
+"""The racks of the replicas of each partition, by topic, without topics that do not exist."""
 Assignments = dict[str, list[TopicPartition]]
 """The assigned partitions by member, with an entry for every member."""
 
-Assignor = Callable[[PartitionCounts, Subscriptions], Assignments]
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The topics of a member, its `group.instance.id`, and its rack, or an empty string."""
+
+    topics: Sequence[str]
+    instance_id: str | None = None
+    rack: str = ""
 
 
-def assign_range(counts: PartitionCounts, subscriptions: Subscriptions) -> Assignments:
+Wishes = Mapping[str, Wish]
+Assignor = Callable[[Topics, Wishes], Assignments]
+
+
+def _as_java(text: str) -> bytes:
+    """Return a key that orders strings as Java does."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _ordered(members: Iterable[str], wishes: Wishes) -> list[str]:
+    """Sort members: static ones first."""
+
+    def key(member: str) -> tuple[bool, bytes]:
+        instance_id = wishes[member].instance_id
+        return instance_id is None, _as_java(member if instance_id is None else instance_id)
+
+    return sorted(members, key=key)
+
+
+class _TopicShares:
+    """The assignment of one topic while it is made."""
+
+    def __init__(self, topic: str, racks: Sequence[frozenset[str]], wishes: Wishes) -> None:
+        self.topic = topic
+        self.members = _ordered((m for m, w in wishes.items() if topic in w.topics), wishes)
+        self.racks = {m: wishes[m].rack for m in self.members}
+        self.partition_racks = racks if any(self.racks.values()) else ()
+        """Empty if no member of the topic has a rack."""
+        self.left = list(range(len(racks)))
+        self._each, self._extra = divmod(len(racks), len(self.members)) if self.members else (0, 0)
+        self._counts = dict.fromkeys(self.members, 0)
+
+    @property
+    def prefers_racks(self) -> bool:
+        """Whether racks make a difference."""
+        of_members = {each for each in self.racks.values() if each}
+        of_partitions = frozenset().union(*self.partition_racks)
+        if not of_members & of_partitions:
+            return False
+        return any(each != of_partitions for each in self.partition_racks)
+
+    def matches(self, member: str, index: int) -> bool:
+        """Whether a partition has a replica in the rack of a member. A member may have no rack."""
+        rack = self.racks[member]
+        return not rack or (bool(self.partition_racks) and rack in self.partition_racks[index])
+
+    def room(self, member: str) -> int:
+        """Return how many more partitions a member may get."""
+        return max(0, self._each + (self._extra > 0) - self._counts[member])
+
+    def give(self, member: str, indexes: list[int], assignments: Assignments) -> None:
+        """Assign partitions to a member."""
+        assignments[member] += (TopicPartition(self.topic, index) for index in indexes)
+        self._counts[member] += len(indexes)
+        if self._counts[member] > self._each:
+            self._extra -= 1
+        given = set(indexes)
+        self.left = [index for index in self.left if index not in given]
+
+    def give_ranges(self, assignments: Assignments, *, in_rack: bool) -> None:
+        """Assign what is left, in order; with `in_rack` only to members in the right racks."""
+        for member in self.members:
+            found = [i for i in self.left if not in_rack or self.matches(member, i)]
+            found = found[: self.room(member)]
+            if found:
+                self.give(member, found, assignments)
+
+
+def assign_range(topics: Topics, wishes: Wishes) -> Assignments:
     """Assign each member a range of partitions of each topic (`range`).
 
     If the partitions cannot be divided evenly, the first members get one partition more.
     """
-    assignments: Assignments = {member: [] for member in subscriptions}
-    for topic in sorted(counts):
-        members = sorted(m for m, topics in subscriptions.items() if topic in topics)
-        if not members:
-            continue
-        each, extra = divmod(counts[topic], len(members))
-        start = 0
-        for place, member in enumerate(members):
-            stop = start + each + (place < extra)
-            assignments[member] += (TopicPartition(topic, index) for index in range(start, stop))
-            start = stop
-    return assignments
+    assignments: Assignments = {member: [] for member in wishes}
+    shares = [_TopicShares(topic, topics[topic], wishes) for topic in sorted(topics, key=_as_java)]
+    if any(each.prefers_racks for each in shares):
+        together: dict[tuple[object, ...], list[_TopicShares]] = {}
+        for each in shares:
+            key = tuple(each.racks.items()), len(each.partition_racks)
+            together.setdefault(key, []).append(each)
+        for some in together.values():
+            if len(some) > 1:
+                _give_together(some, assignments)
+            elif some[0].prefers_racks:
+                some[0].give_ranges(assignments, in_rack=True)
+    for each in shares:
+        each.give_ranges(assignments, in_rack=False)
+    return {member: sorted(some) for member, some in assignments.items()}
 
 
-def assign_round_robin(counts: PartitionCounts, subscriptions: Subscriptions) -> Assignments:
+def _give_together(shares: list[_TopicShares], assignments: Assignments) -> None:
+    """Assign the same partitions of several topics to members in the right racks."""
+    remaining = list(shares[0].members)
+    for index in range(len(shares[0].partition_racks)):
+        for member in remaining:
+            if all(each.matches(member, index) and each.room(member) for each in shares):
+                for each in shares:
+                    each.give(member, [index], assignments)
+                if not any(each.room(member) for each in shares):
+                    remaining.remove(member)
+                break
+
+
+def assign_round_robin(topics: Topics, wishes: Wishes) -> Assignments:
     """Assign all partitions in order, one to each subscribed member in turn (`roundrobin`)."""
-    assignments: Assignments = {member: [] for member in subscriptions}
-    members = sorted(subscriptions)
+    assignments: Assignments = {member: [] for member in wishes}
+    members = _ordered(wishes, wishes)
     turn = 0
-    for topic in sorted(counts):
-        if not any(topic in topics for topics in subscriptions.values()):
+    for topic in sorted(topics, key=_as_java):
+        if not any(topic in wish.topics for wish in wishes.values()):
             continue
-        for index in range(counts[topic]):
-            while topic not in subscriptions[members[turn % len(members)]]:
+        for index in range(len(topics[topic])):
+            while topic not in wishes[members[turn % len(members)]].topics:
                 turn += 1
             assignments[members[turn % len(members)]].append(TopicPartition(topic, index))
             turn += 1

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from odradek.client import consumer_protocol
-from odradek.client.assignors import ASSIGNORS
+from odradek.client.assignors import ASSIGNORS, Wish
 from odradek.client.cluster import Cluster
 from odradek.client.commits import OUTSIDER, Identity
 from odradek.client.connection import Connection, Pending
@@ -177,14 +177,16 @@ class Membership:
         return consumer_protocol.decode_assignment(response.assignment)
 
     def _share_out(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        subscriptions = {
-            member.member_id: consumer_protocol.decode_subscription(member.metadata).topics
-            for member in joined.members
-        }
-        wanted = {topic for topics in subscriptions.values() for topic in topics}
-        topics = self._cluster.refresh(wanted).topics
-        counts = {name: len(topics[name].partitions) for name in wanted if name in topics}
-        shares = ASSIGNORS[joined.protocol_name or self._assignors[0]](counts, subscriptions)
+        wishes: dict[str, Wish] = {}
+        for member in joined.members:
+            subscription = consumer_protocol.decode_subscription(member.metadata)
+            wishes[member.member_id] = Wish(
+                subscription.topics, member.group_instance_id, subscription.rack_id or ""
+            )
+        wanted = {topic for wish in wishes.values() for topic in wish.topics}
+        metadata = self._cluster.refresh(wanted)
+        racks = {name: metadata.racks_of(name) for name in wanted if name in metadata.topics}
+        shares = ASSIGNORS[joined.protocol_name or self._assignors[0]](racks, wishes)
         return [
             SyncGroupRequestAssignment(
                 member_id=member, assignment=consumer_protocol.encode_assignment(partitions)

@@ -84,6 +84,18 @@ class ClusterMetadata:
             else:
                 self.topics[name] = _topic(name, each)
 
+    def racks_of(self, name: str) -> list[frozenset[str]]:
+        """Return the racks of the replicas of each partition of a known topic.
+
+        Brokers that are down, or have no rack, are left out.
+        """
+        racks = {node.id: node.rack for node in self.nodes.values() if node.rack}
+        partitions = self.topics[name].partitions
+        return [
+            frozenset(racks[each] for each in partitions[index].replicas if each in racks)
+            for index in sorted(partitions)
+        ]
+
     def move_leader(
         self, name: str, index: int, leader: int, leader_epoch: int, node: Node | None
     ) -> bool:
