@@ -413,3 +413,10 @@ def test_a_reset_takes_effect_when_the_consumers_are_gone(node, queue, cluster):
             alter_start_offsets(cluster, queue, first)
     assert delete_start_offsets(cluster, queue, [queue]) == {queue: None}
     assert describe_start_offsets(cluster, queue) == {}
+
+
+def test_the_former_name_of_the_module_still_works() -> None:
+    from odradek.client import share_consumer as former
+    from odradek.client.share.consumer import ShareConsumer
+
+    assert former.ShareConsumer is ShareConsumer
