@@ -46,7 +46,7 @@ class Exposition:
         self._families: dict[str, list[str]] = {}
         """The lines of each family. Metrics with different tags may have the same family."""
         self._labels: dict[tuple[str, ...], dict[Tags, str]] = {}
-        """The text of labels, by the names of the labels and their values."""
+        """The texts of labels, by the names of the labels and then by their values."""
 
     def text(self) -> str:
         """Return the lines of all families."""
@@ -86,15 +86,17 @@ class Exposition:
 
     def _numbers(self, name: str, exposed: Exposed, rows: Iterator[Row]) -> Iterator[str]:
         known = self._known(exposed)
+        start, end = _around(name, exposed)
         for tags, value in rows:
-            label = known.get(tags)
-            if label is None:
-                label = self._label(exposed, tags)
-            yield f"{name}{label} {value}\n"
+            pairs = known.get(tags)
+            if pairs is None:
+                pairs = known[tags] = _pairs(exposed.labels, tags)
+            yield f"{start}{pairs}{end}{value}\n"
 
     def _computed(
         self, name: str, metric: Metric, exposed: Exposed, rows: Iterator[Row]
     ) -> Iterator[str]:
+        known = self._known(exposed)
         for row in rows:
             tags, value = row
             if exposed.attribute == SUM:
@@ -102,32 +104,40 @@ class Exposition:
                 number: int | float | str = value.sum * value.scale
             else:
                 number = self._registry.value(metric, exposed.attribute, row)
+            pairs = known.get(tags)
+            if pairs is None:
+                pairs = known[tags] = _pairs(exposed.labels, tags)
             if exposed.text_label:
                 text = (*exposed.fixed, (exposed.text_label, str(number)))
-                yield f"{name}{_label_text(exposed.labels, tags, text)} 1\n"
+                start, end = _around(name, exposed._replace(fixed=text))
+                number = 1
             else:
-                yield f"{name}{self._label(exposed, tags)} {number}\n"
+                start, end = _around(name, exposed)
+            yield f"{start}{pairs}{end}{number}\n"
 
     def _known(self, exposed: Exposed) -> dict[Tags, str]:
-        key = (*exposed.labels, "", *(text for pair in exposed.fixed for text in pair))
-        known = self._labels.get(key)
+        """Return the texts of the labels with these names, by their values."""
+        known = self._labels.get(exposed.labels)
         if known is None:
-            known = self._labels[key] = {}
+            known = self._labels[exposed.labels] = {}
         return known
 
-    def _label(self, exposed: Exposed, tags: Tags) -> str:
-        known = self._known(exposed)
-        label = known.get(tags)
-        if label is None:
-            label = known[tags] = _label_text(exposed.labels, tags, exposed.fixed)
-        return label
+
+def _around(name: str, exposed: Exposed) -> tuple[str, str]:
+    """Return what stands before and after the labels whose values differ."""
+    fixed = ",".join(_pair(*each) for each in exposed.fixed)
+    if not fixed and not exposed.labels:
+        return name, " "
+    comma = "," if fixed and exposed.labels else ""
+    return name + "{", f"{comma}{fixed}}} "
 
 
-def _label_text(names: tuple[str, ...], tags: Tags, fixed: tuple[tuple[str, str], ...]) -> str:
-    pairs = [*zip(names, tags, strict=True), *fixed]
-    if not pairs:
-        return ""
-    return "{" + ",".join(f'{name}="{value.translate(_escapes)}"' for name, value in pairs) + "}"
+def _pairs(names: tuple[str, ...], tags: Tags) -> str:
+    return ",".join(map(_pair, names, tags))
+
+
+def _pair(name: str, value: str) -> str:
+    return f'{name}="{value.translate(_escapes)}"'
 
 
 def _header(exposed: Exposed, documentation: str) -> list[str]:
