@@ -38,7 +38,7 @@ demo: $(VENV)/.demo  ## real data through the broker and Spark, reconciled
 # installs: compiled if there is a C compiler.
 WHEEL := $(VENV)/wheel
 INSTALLED := $(WHEEL)/venv/bin/python
-$(WHEEL)/.made: $(VENV)/.dev hatch_build.py pyproject.toml $(shell find src -name '*.py' -o -name '*.msg')
+$(WHEEL)/.made: $(VENV)/.dev hatch_build.py pyproject.toml $(shell find src -path '*/generated' -prune -o -name '*.py' -print -o -name '*.msg' -print)
 	@rm -rf $(WHEEL)
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEEL) .
 	$(BIN)/python -m venv --without-pip $(WHEEL)/venv
