@@ -135,6 +135,9 @@ def test_new_partitions_and_deleted_topics(groups):
     assert groups.settle("one")["one"] == {**ALL, "stock": [0]}
     groups.set_topics(orders=5, stock=1)
     assert groups.settle("one")["one"] == {"orders": [0, 1, 2, 3, 4], "stock": [0]}
+    added = SharePartitionKey(GROUP, topic_id("orders"), 4)
+    assert groups.persister.states.pop(added)[1] == 0, "the records before this are not lost"
+    assert {offset for _, offset in groups.persister.states.values()} == {-1}
     groups.set_topics(orders=5)
     assert groups.settle("one")["one"] == {"orders": [0, 1, 2, 3, 4]}
     assert ("stock", 0) not in groups.offsets()

@@ -31,6 +31,9 @@ from odradek.wire.generated.initialize_share_group_state_request import (
 
 NO_OFFSET: Final = -1
 """As the start offset: `share.auto.offset.reset` determines it."""
+FIRST_OFFSET: Final = 0
+"""The start offset of a partition that is added to a topic which the group consumes already: with
+`share.auto.offset.reset=latest`, the records produced before the next heartbeat would be lost."""
 UNKNOWN_NAME: Final = "<UNKNOWN>"
 """The name of a deleted topic in a record."""
 
@@ -56,12 +59,16 @@ class Initialization:
         topics = self._uninitialized(group.state_partitions, topic_names)
         if not topics:
             return None
+        states = group.state_partitions or StatePartitions()
+        consumed = states.initialized.keys() | states.initializing.keys()
         self.record_begin(group, topics, log)
         return initialization_request(
             group.group_id,
             group_epoch,
             {
-                topic_id: dict.fromkeys(sorted(topic.partitions), NO_OFFSET)
+                topic_id: dict.fromkeys(
+                    sorted(topic.partitions), FIRST_OFFSET if topic_id in consumed else NO_OFFSET
+                )
                 for topic_id, topic in topics.items()
             },
         )
