@@ -1,4 +1,4 @@
-"""Runs Apache Kafka 4.3.0, with broker and controller in one process, as its start script does."""
+"""Runs Apache Kafka 4.3.0 or 4.4.0, with broker and controller in one process, as its start script does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from compat.lab import java
 from compat.lab.broker import Broker
-from compat.lab.maven import KAFKA_VERSION, kafka_jars
+from compat.lab.maven import KAFKA_VERSION, NEXT_VERSION, kafka_jars, next_jars
 from compat.lab.toolchain import free_port, require
 from odradek.model import uuids
 
@@ -57,6 +57,7 @@ class ApacheKafka(Broker):
 
     name = f"Apache Kafka {KAFKA_VERSION}"
     jvm_options: Sequence[str] = JVM_OPTIONS
+    format_options: Sequence[str] = ()
 
     def __init__(
         self,
@@ -67,9 +68,14 @@ class ApacheKafka(Broker):
         listeners: Sequence[str] = (),
     ) -> None:
         require("java")
-        self._jars = kafka_jars()
+        self._jars = self.find_jars()
         super().__init__(settings=settings, directory=directory, port=port, listeners=listeners)
         self._controller_port = free_port()
+
+    @staticmethod
+    def find_jars() -> list[Path]:
+        """Return the jars of the node's version."""
+        return kafka_jars()
 
     @property
     def properties(self) -> Path:
@@ -120,6 +126,7 @@ class ApacheKafka(Broker):
         tool = self._java("kafka.tools.StorageTool", ("-Xmx128m", "-XX:TieredStopAtLevel=1"))
         identity = uuids.to_text(uuids.make(b"\0" + os.urandom(15)))  # "-" would begin an option
         words = ["format", "--standalone", "-t", identity, "-c", str(self.properties)]
+        words += self.format_options
         subprocess.run([*tool, *words], capture_output=True, text=True, check=True)
 
     def _java(self, main_class: str, options: Sequence[str]) -> list[str]:
@@ -134,3 +141,15 @@ class BriefApacheKafka(ApacheKafka):
     """An `ApacheKafka` that starts quickly and is not fast."""
 
     jvm_options: Sequence[str] = BRIEF_JVM_OPTIONS
+
+
+class NextApacheKafka(BriefApacheKafka):
+    """A `BriefApacheKafka` of the next version, at the feature levels that Odradek has, too."""
+
+    name = f"Apache Kafka {NEXT_VERSION}"
+    format_options = ("--release-version", "4.3-IV0")
+
+    @staticmethod
+    def find_jars() -> list[Path]:
+        """Return the jars of the node's version."""
+        return next_jars()

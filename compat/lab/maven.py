@@ -23,6 +23,11 @@ KAFKA = (
 """Apache Kafka's server and tools, and a logging backend (the release tarball contains another)."""
 
 NEXT_VERSION = "4.4.0"
+NEXT = (
+    f"org.apache.kafka:kafka_2.13:{NEXT_VERSION}",
+    f"org.apache.kafka:kafka-tools:{NEXT_VERSION}",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+)
 NEXT_CLIENT = (f"org.apache.kafka:kafka-clients:{NEXT_VERSION}",)
 
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -49,6 +54,11 @@ def jars(name: str, artifacts: tuple[str, ...], *, alone: bool = False) -> list[
 def kafka_jars() -> list[Path]:
     """Return the jars of Apache Kafka's server, clients and tools."""
     return jars(f"kafka-{KAFKA_VERSION}", KAFKA)
+
+
+def next_jars() -> list[Path]:
+    """Return the jars of the next version of Apache Kafka's server, clients and tools."""
+    return jars(f"kafka-{NEXT_VERSION}", NEXT)
 
 
 def next_client_jars() -> list[Path]:

@@ -224,7 +224,7 @@ def test_the_next_leader_writes_what_the_last_one_has_not(
     configure(client, "resumed", **queue_of("resumed"))
     batch = StateBatch(first_offset=0, last_offset=1, delivery_state=ARCHIVING, delivery_count=5)
     data = PartitionData(
-        partition=0, state_epoch=-1, leader_epoch=-1, start_offset=0, state_batches=[batch]
+        partition=0, state_epoch=9, leader_epoch=9, start_offset=0, state_batches=[batch]
     )
     key = topic_id(client, "resumed")
     request = WriteShareGroupStateRequest(

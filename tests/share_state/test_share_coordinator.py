@@ -69,6 +69,38 @@ def test_epochs_fence(coordinator):
     assert not coordinator.write(state_epoch=5, leader_epoch=7).error_code
 
 
+def test_negative_epochs_are_refused(coordinator):
+    """With -1, a writer of the past would not be fenced (KAFKA-20743)."""
+    assert coordinator.initialize(epoch=-1) is ErrorCode.INVALID_REQUEST
+    coordinator.initialize(epoch=5)
+    for refused in (
+        coordinator.initialize(epoch=-1),
+        coordinator.write((0, 9, 2, 1), state_epoch=-1),
+        coordinator.write((0, 9, 2, 1), state_epoch=5, leader_epoch=-1),
+        coordinator.read(leader_epoch=-1),
+    ):
+        assert refused is ErrorCode.INVALID_REQUEST
+    assert coordinator.summary() == (5, 0, 0, 0)
+
+
+@pytest.mark.parametrize("is_snapshot", [False, True])
+def test_a_late_write_moves_nothing_back(coordinator, is_snapshot):
+    coordinator.initialize(start=0)
+    for _ in range(UPDATES_MAX - 1 if is_snapshot else 0):
+        coordinator.write()
+    coordinator.write((12, 14, 2, 1), start=10, complete=3)
+    assert coordinator.summary() == (1, 0, 10, 3)
+    coordinator.write((5, 11, 0, 1), start=5, complete=6)
+    assert coordinator.summary() == (1, 0, 10, 3)
+    assert coordinator.state() == (10, [(10, 11, 0, 1), (12, 14, 2, 1)])
+    coordinator.write(start=10, complete=2)
+    assert coordinator.summary() == (1, 0, 10, 3)
+    coordinator.restart()
+    assert coordinator.summary() == (1, 0, 10, 3)
+    coordinator.write(start=11, complete=2)
+    assert coordinator.summary() == (1, 0, 11, 2)
+
+
 def test_a_new_initialization_forgets_batches(coordinator):
     coordinator.initialize(start=0)
     coordinator.write((0, 9, 2, 1))

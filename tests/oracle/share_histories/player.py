@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Self
 
 from compat.lab.wire_client import WireClient
 
@@ -61,9 +61,16 @@ class Player:
         self._subscriptions: dict[str, list[str]] = {}
         self.transcript: list[str] = []
 
+    def __enter__(self) -> Self:
+        self._client.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._client.close()
+
     def play(self, steps: Iterable[Step]) -> list[str]:
         """Send the requests of a history. Return a transcript with a line for each response."""
-        with self._client:
+        with self:
             for verb, options in steps:
                 answer = getattr(self, f"do_{verb}")(**options)
                 self.transcript.append(f"{verb} {options}: {answer}")
@@ -120,11 +127,12 @@ class Player:
         names = {name for names in self._subscriptions.values() for name in names} & set(TOPICS)
         wanted = {(name, index) for name in names for index in range(TOPICS[name])}
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not wanted <= self._initialized():
-            assert time.monotonic() < deadline, f"{self.group_id}: {wanted - self._initialized()}"
+        while not wanted <= self.initialized():
+            assert time.monotonic() < deadline, f"{self.group_id}: {wanted - self.initialized()}"
             time.sleep(POLL_SECONDS)
 
-    def _initialized(self) -> set[tuple[str, int]]:
+    def initialized(self) -> set[tuple[str, int]]:
+        """Return the topic and the index of each partition that has share state."""
         answer = self._describe_offsets(None)
         return {
             (topic.topic_name, each.partition_index)
@@ -240,7 +248,7 @@ class Player:
             if not each.error_code
         }
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not wanted <= self._initialized():
+        while not wanted <= self.initialized():
             assert time.monotonic() < deadline, f"{self.group_id}: {wanted}"
             time.sleep(POLL_SECONDS)
 

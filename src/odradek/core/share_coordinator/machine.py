@@ -24,7 +24,6 @@ from odradek.core.share_coordinator import records
 from odradek.core.share_coordinator.key import SharePartitionKey
 from odradek.core.share_coordinator.share_state import (
     NO_COUNT,
-    NO_EPOCH,
     NO_OFFSET,
     UNINITIALIZED_EPOCH,
     ShareState,
@@ -66,9 +65,10 @@ Note = Callable[[str, str], None]
 """Called with the text of a key and a message for the operator's log."""
 
 _COLD_KEY: Final = "cold snapshots"
-_NEGATIVE: Final = "The partition id cannot be a negative number."
+_NEGATIVE: Final = "The {} cannot be a negative number."
 _NOT_INITIALIZED: Final = "{} operation on uninitialized share partition not allowed."
 
+_Refusal = tuple[ErrorCode, str | None]
 ResultT = TypeVar("ResultT", Initialized, Read, Written, Deleted, Summary)
 
 
@@ -98,7 +98,9 @@ class ShareCoordinatorMachine:
     ) -> CoordinatorResult[Initialized]:
         """Begin the state of a share partition, or replace it (key 83)."""
         state = self.states.by_key.get(key)
-        error = self._refusal(key, state, state_epoch=asked.state_epoch)
+        error = _negative(key, state_epoch=asked.state_epoch) or self._refusal(
+            key, state, state_epoch=asked.state_epoch
+        )
         if error is not None:
             return _failed(Initialized, key, *error)
         now_ms = self._clock.now_ms()
@@ -122,10 +124,11 @@ class ShareCoordinatorMachine:
         From now on, writes of earlier leaders are fenced.
         """
         state = self.states.by_key.get(key)
-        if key.partition >= 0 and state is None:
-            return _failed(Read, key, ErrorCode.INVALID_REQUEST, _NOT_INITIALIZED.format("Read"))
         leader_epoch = asked.leader_epoch
-        error = self._refusal(key, state, leader_epoch=leader_epoch)
+        error = _negative(key, leader_epoch)
+        if error is None and state is None:
+            error = ErrorCode.INVALID_REQUEST, _NOT_INITIALIZED.format("Read")
+        error = error or self._refusal(key, state, leader_epoch)
         if error is not None:
             return _failed(Read, key, *error)
         assert state is not None
@@ -143,7 +146,7 @@ class ShareCoordinatorMachine:
                 for each in state.batches
             ],
         )
-        if leader_epoch in (NO_EPOCH, state.leader_epoch_max):
+        if leader_epoch == state.leader_epoch_max:
             return CoordinatorResult(NO_RECORDS, result)
         self._note(key.text, f"read in leader epoch {leader_epoch}")
         record = self._change(
@@ -152,13 +155,16 @@ class ShareCoordinatorMachine:
         return CoordinatorResult((record,), result)
 
     def write(self, key: SharePartitionKey, asked: Writing) -> CoordinatorResult[Written]:
-        """Change the state of a share partition (key 85)."""
+        """Change the state of a share partition (key 85).
+
+        Writes may arrive late. So the start offset never decreases, nor does the number of
+        completed records after one start offset. Otherwise records would be delivered again.
+        """
         state = self.states.by_key.get(key)
-        if key.partition >= 0 and state is None:
-            why = _NOT_INITIALIZED.format("Write")
-            return _failed(Written, key, ErrorCode.INVALID_REQUEST, why)
-        leader_epoch = None if asked.leader_epoch == NO_EPOCH else asked.leader_epoch
-        error = self._refusal(key, state, leader_epoch, asked.state_epoch)
+        error = _negative(key, asked.leader_epoch, asked.state_epoch)
+        if error is None and state is None:
+            error = ErrorCode.INVALID_REQUEST, _NOT_INITIALIZED.format("Write")
+        error = error or self._refusal(key, state, asked.leader_epoch, asked.state_epoch)
         if error is not None:
             return _failed(Written, key, *error)
         assert state is not None
@@ -172,8 +178,8 @@ class ShareCoordinatorMachine:
             key,
             state,
             state.leader_epoch,
-            asked.start_offset,
-            asked.delivery_complete_count,
+            max(asked.start_offset, state.start_offset),
+            _complete_count(state, asked),
             changes,
         )
         return CoordinatorResult((record,), Written(partition=key.partition))
@@ -182,7 +188,7 @@ class ShareCoordinatorMachine:
         self, key: SharePartitionKey, asked: Summarizing
     ) -> CoordinatorResult[Summary]:
         """Return the start offset and the epochs of a share partition (key 87)."""
-        error = self._refusal(key, None)
+        error = _negative(key) or self._refusal(key, None)
         if error is not None:
             return _failed(Summary, key, *error)
         state = self.states.by_key.get(key)
@@ -206,7 +212,7 @@ class ShareCoordinatorMachine:
 
     def delete(self, key: SharePartitionKey, asked: Deletion) -> CoordinatorResult[Deleted]:
         """Delete the state of a share partition, if it exists (key 86)."""
-        error = self._refusal(key, None)
+        error = _negative(key) or self._refusal(key, None)
         if error is not None:
             return _failed(Deleted, key, *error)
         result = Deleted(partition=key.partition)
@@ -225,19 +231,16 @@ class ShareCoordinatorMachine:
         key: SharePartitionKey,
         state: ShareState | None,
         leader_epoch: int | None = None,
-        state_epoch: int = NO_EPOCH,
-    ) -> tuple[ErrorCode, str | None] | None:
+        state_epoch: int | None = None,
+    ) -> _Refusal | None:
         """Return the error of an operation, and its message if it is not the error's own.
 
-        `leader_epoch` and `state_epoch` are compared with the epochs of the state. A leader epoch
-        of None and a state epoch of -1 are not compared.
+        `leader_epoch` and `state_epoch` are compared with the epochs of the state, except None.
         """
-        if key.partition < 0:
-            return ErrorCode.INVALID_REQUEST, _NEGATIVE
         if state is not None:
             if leader_epoch is not None and state.leader_epoch_max > leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH, None
-            if state_epoch != NO_EPOCH and state.state_epoch_max > state_epoch:
+            if state_epoch is not None and state.state_epoch_max > state_epoch:
                 return ErrorCode.FENCED_STATE_EPOCH, None
         topic = self._image.topics.by_id.get(key.topic_id)
         if topic is None or key.partition >= len(topic.partitions):
@@ -349,6 +352,29 @@ class ShareCoordinatorMachine:
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """See `CoordinatorMachine`."""
         self._image = image
+
+
+def _negative(
+    key: SharePartitionKey, leader_epoch: int = 0, state_epoch: int = 0
+) -> _Refusal | None:
+    """Return the error of an operation whose partition or epoch is negative."""
+    for name, number in (
+        ("partition id", key.partition),
+        ("leader epoch", leader_epoch),
+        ("state epoch", state_epoch),
+    ):
+        if number < 0:
+            return ErrorCode.INVALID_REQUEST, _NEGATIVE.format(name)
+    return None
+
+
+def _complete_count(state: ShareState, asked: Writing) -> int:
+    """Return the number of completed records after a write, which may be older than the state."""
+    if asked.start_offset > state.start_offset:
+        return asked.delivery_complete_count
+    if asked.start_offset < state.start_offset:
+        return state.delivery_complete_count
+    return max(asked.delivery_complete_count, state.delivery_complete_count)
 
 
 def _failed(
