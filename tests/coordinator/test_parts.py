@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.core.coordinator.journal import Journal
-from odradek.core.coordinator.placement import java_hash, partition_for
+from odradek.core.coordinator.placement import partition_for
 from odradek.core.coordinator.record import MalformedRecord, decode, encode
 from odradek.core.coordinator.result import NOTHING
 from odradek.core.coordinator.timers import TimerTable
-from odradek.core.group.java_order import java_hash_order
 from odradek.core.group.records import MESSAGES, offset_commit, offset_tombstone
+from odradek.model.java_hash import java_hash
+from odradek.model.java_order import java_hash_order
 from odradek.wire.generated.offset_commit_value import OffsetCommitValue
 
 

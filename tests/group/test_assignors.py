@@ -13,7 +13,7 @@ from odradek.core.group.consumer.assignors import (
     MemberSpec,
     configured_assignors,
 )
-from odradek.core.group.java_order import java_hash_order
+from odradek.model.java_order import java_hash_order
 
 
 def topic_id(number: int) -> bytes:

@@ -24,10 +24,10 @@ from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.member import ConsumerMember
 from odradek.core.group.consumer.replay import Replay
 from odradek.core.group.consumer.targets import Targets
-from odradek.core.group.java_order import DEFAULT_CAPACITY, hash_bucket, uuid_hash
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.image import MetadataImage, TopicImage, TopicsImage
+from odradek.model.java_order import DEFAULT_CAPACITY, hash_bucket, uuid_hash
 
 GROUPS = int(os.environ.get("ODRADEK_TARGET_GROUPS", "400"))
 STEPS = 12

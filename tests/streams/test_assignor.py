@@ -12,9 +12,9 @@ from compat.lab.maven import kafka_jars
 from compat.lab.toolchain import Missing, require
 from tests.support.run_seed import seeds
 
-from odradek.core.group.java_order import java_hash_order
 from odradek.core.group.streams.assignor import MemberSpec, SubtopologySpec, assign
 from odradek.core.group.streams.tasks import EMPTY, Tasks
+from odradek.model.java_order import java_hash_order
 
 GROUPS = int(os.environ.get("ODRADEK_STREAMS_GROUPS", "500"))
 

@@ -27,7 +27,7 @@ from tests.oracle.group_histories.wire import END_SECONDS
 from tests.support import progress
 from tests.support.run_seed import numbers_of_histories
 
-from odradek.core.group.java_order import DEFAULT_CAPACITY, hash_bucket, uuid_hash
+from odradek.model.java_order import DEFAULT_CAPACITY, hash_bucket, uuid_hash
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.generated.create_topics_response import CreateTopicsResponse
 from odradek.wire.generated.delete_topics_request import DeleteTopicsRequest, DeleteTopicState

@@ -21,10 +21,10 @@ from odradek.core.group.group import (
     GroupType,
     ValidatePartition,
 )
-from odradek.core.group.java_order import java_hash_order
 from odradek.core.group.offset_store import since_commit
 from odradek.core.group.records import group_metadata, group_metadata_tombstone
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.java_order import java_hash_order
 from odradek.wire.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
 from odradek.wire.generated.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from odradek.wire.generated.sync_group_response import SyncGroupResponse

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 
 from odradek.core.coordinator.journal import Journal
-from odradek.core.coordinator.placement import java_hash
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.timers import TimerTable
 from odradek.core.group.consumer import keys, records
@@ -15,14 +14,6 @@ from odradek.core.group.group import (
     Committer,
     GroupType,
     ValidatePartition,
-)
-from odradek.core.group.java_order import (
-    DEFAULT_CAPACITY,
-    TIMELINE_CAPACITY_MIN,
-    JavaHashTable,
-    java_set_order,
-    roomy_capacity,
-    timeline_order,
 )
 from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
 from odradek.core.group.modern.committing import CommittingGroup
@@ -34,6 +25,15 @@ from odradek.core.group.modern.subscriptions import (
     adjust_all,
 )
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.java_hash import java_hash
+from odradek.model.java_order import (
+    DEFAULT_CAPACITY,
+    TIMELINE_CAPACITY_MIN,
+    JavaHashTable,
+    java_set_order,
+    roomy_capacity,
+    timeline_order,
+)
 
 NO_OWNER = -1
 

@@ -27,11 +27,11 @@ from odradek.core.group.consumer_protocol import (
     write_assignment,
 )
 from odradek.core.group.group import CONSUMER_PROTOCOL_TYPE
-from odradek.core.group.java_order import timeline_order
 from odradek.core.group.modern.assignment import Assignment, ordered_set
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.java_order import timeline_order
 from odradek.wire.generated.consumer_group_member_metadata_value import (
     ClassicMemberMetadata,
     ClassicProtocol,

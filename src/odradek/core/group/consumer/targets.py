@@ -14,11 +14,11 @@ from odradek.core.group.consumer.assignors import (
 )
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.member import ConsumerMember
-from odradek.core.group.java_order import java_hash_order, timeline_order
 from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
 from odradek.core.group.modern.targets import log_targets
 from odradek.core.group.modern.topics import Topics
 from odradek.core.group.state import GroupState
+from odradek.model.java_order import java_hash_order, timeline_order
 
 Target = tuple[int, Assignment]
 """The epoch of the target assignment, and the member's part of the target assignment."""

@@ -13,10 +13,10 @@ from typing import Generic, Protocol, TypeVar
 
 from odradek.core.coordinator.journal import Journal
 from odradek.core.group.group import Group
-from odradek.core.group.java_order import TIMELINE_CAPACITY_MIN, timeline_capacity
 from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
 from odradek.core.group.modern.subscriptions import TopicCount, adjusted
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.java_order import TIMELINE_CAPACITY_MIN, timeline_capacity
 
 
 class EpochMember(Protocol):

@@ -17,7 +17,8 @@ from collections.abc import Set as AbstractSet
 from math import ceil
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from odradek.core.group.java_order import (
+from odradek.core.group.modern.assignment import Assignment, ordered_set
+from odradek.model.java_order import (
     DEFAULT_CAPACITY,
     JavaHashTable,
     copied_capacity,
@@ -27,7 +28,6 @@ from odradek.core.group.java_order import (
     roomy_capacity,
     uuid_hash,
 )
-from odradek.core.group.modern.assignment import Assignment, ordered_set
 
 NAME: Final = "simple"
 

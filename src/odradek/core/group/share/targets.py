@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from odradek.core.coordinator.placement import java_hash
 from odradek.core.coordinator.record import CoordinatorRecord
-from odradek.core.group.java_order import (
-    copied_capacity,
-    hash_order,
-    java_hash_order,
-    java_set_order,
-    timeline_capacity,
-    timeline_order,
-)
 from odradek.core.group.modern.assignment import NO_ASSIGNMENT, Assignment
 from odradek.core.group.modern.targets import log_targets
 from odradek.core.group.modern.topics import Topics
@@ -23,6 +14,15 @@ from odradek.core.group.share.assignor import NAME, GroupSpec, MemberSpec, assig
 from odradek.core.group.share.group import ShareGroup
 from odradek.core.group.share.member import ShareMember
 from odradek.core.group.state import GroupState
+from odradek.model.java_hash import java_hash
+from odradek.model.java_order import (
+    copied_capacity,
+    hash_order,
+    java_hash_order,
+    java_set_order,
+    timeline_capacity,
+    timeline_order,
+)
 
 Target = tuple[int, Assignment]
 """The epoch of the target assignment, and the member's part of the target assignment."""

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from odradek.core.coordinator.placement import java_hash
-from odradek.core.group.java_order import JavaHashTable, java_hash_order
 from odradek.core.group.streams.java_queue import JavaPriorityQueue
 from odradek.core.group.streams.tasks import EMPTY, Tasks, TaskSet
+from odradek.model.java_hash import java_hash
+from odradek.model.java_order import JavaHashTable, java_hash_order
 
 NAME: Final = "sticky"
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from odradek.core.coordinator.placement import java_hash
-from odradek.core.group.java_order import JavaHashTable, java_hash_order
 from odradek.core.group.streams.status import (
     INCORRECTLY_PARTITIONED_TOPICS,
     MISSING_INTERNAL_TOPICS,
@@ -24,6 +22,8 @@ from odradek.core.group.streams.status import (
 from odradek.core.group.streams.topology import Topology, copartition_groups, source_names
 from odradek.core.metadata.image import TopicsImage
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.java_hash import java_hash
+from odradek.model.java_order import JavaHashTable, java_hash_order
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreatableTopicConfig
 from odradek.wire.generated.streams_group_topology_value import Subtopology, TopicInfo
 

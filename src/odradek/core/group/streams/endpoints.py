@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from odradek.core.group.java_order import timeline_order
 from odradek.core.group.streams.configuration import ConfiguredSubtopology
 from odradek.core.group.streams.group import StreamsGroup
 from odradek.core.group.streams.member import StreamsMember
 from odradek.core.metadata.image import TopicsImage
+from odradek.model.java_order import timeline_order
 from odradek.wire.generated.streams_group_heartbeat_response import (
     Endpoint,
     EndpointToPartitions,

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.coordinator.result import NOTHING, CoordinatorResult
-from odradek.core.group.java_order import java_hash_order, timeline_order
 from odradek.core.group.modern.targets import log_targets
 from odradek.core.group.state import GroupState
 from odradek.core.group.streams import keys, records
@@ -16,6 +15,7 @@ from odradek.core.group.streams.configuration import ConfiguredTopology
 from odradek.core.group.streams.group import StreamsGroup
 from odradek.core.group.streams.member import StreamsMember
 from odradek.core.group.streams.tasks import EMPTY, Tasks
+from odradek.model.java_order import java_hash_order, timeline_order
 
 STANDBY_REPLICAS: Final = "num.standby.replicas"
 """The key in the record of the group epoch."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from odradek.core.group.java_order import java_hash_order
 from odradek.model.errors import ApiError, ErrorCode
+from odradek.model.java_order import java_hash_order
 from odradek.wire.generated import streams_group_heartbeat_request as request
 from odradek.wire.generated.streams_group_topology_value import (
     CopartitionGroup,

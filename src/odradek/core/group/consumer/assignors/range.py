@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from odradek.core.group.consumer.assignors.group_spec import GroupSpec
-from odradek.core.group.java_order import JavaHashTable, roomy_capacity, uuid_hash
 from odradek.core.group.modern.assignment import Assignment, ordered_set
+from odradek.model.java_order import JavaHashTable, roomy_capacity, uuid_hash
 
 
 class _Topic:

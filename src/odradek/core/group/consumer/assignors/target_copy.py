@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from odradek.core.group.java_order import (
+from odradek.core.group.modern.assignment import Assignment, ordered_set
+from odradek.model.java_order import (
     DEFAULT_CAPACITY,
     JavaHashTable,
     copied_capacity,
@@ -19,7 +20,6 @@ from odradek.core.group.java_order import (
     integer_hash,
     uuid_hash,
 )
-from odradek.core.group.modern.assignment import Assignment, ordered_set
 
 
 def topic_order(target: Assignment) -> list[bytes]:

@@ -18,8 +18,8 @@ from odradek.core.group.consumer.assignors.target_copy import (
     topic_order,
 )
 from odradek.core.group.consumer.assignors.uniform_heterogeneous import assign_evenly
-from odradek.core.group.java_order import copied_capacity, hash_order, uuid_hash
 from odradek.core.group.modern.assignment import Assignment
+from odradek.model.java_order import copied_capacity, hash_order, uuid_hash
 
 
 def assign_uniformly(group: GroupSpec) -> dict[str, Assignment]:

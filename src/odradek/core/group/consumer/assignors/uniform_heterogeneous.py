@@ -18,8 +18,8 @@ from struct import Struct
 from odradek.core.group.consumer.assignors.group_spec import GroupSpec
 from odradek.core.group.consumer.assignors.loads import Loads
 from odradek.core.group.consumer.assignors.target_copy import TargetCopy, topic_order
-from odradek.core.group.java_order import roomy_capacity
 from odradek.core.group.modern.assignment import Assignment
+from odradek.model.java_order import roomy_capacity
 
 _ROUNDS_MAX = 16
 _NOBODY = -1

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import Generic, TypeVar
 
-from odradek.core.coordinator.placement import java_hash
+from odradek.model.java_hash import java_hash
 
 KeyT = TypeVar("KeyT")
 
