@@ -129,6 +129,11 @@ LONG_TESTS = (
         concerns=("src/odradek/java_regex", "tests/oracle/test_java_rules.py"),
     ),
     LongTest(
+        "assignors", "groups whose assignments by clients are compared with Apache Kafka's, over four rebalances", 10_000,
+        _pytest("-m", "cluster or not cluster", "tests/oracle/test_java_assignors.py"), "ODRADEK_GROUPS",
+        concerns=("src/odradek/client/core/assignors", "tests/oracle/test_java_assignors.py"),
+    ),
+    LongTest(
         "simulation", "simulated histories of transactions with crashes", 1000,
         _pytest("tests/transaction/test_simulation.py"), "ODRADEK_SEEDS",
         concerns=("src/odradek/core/transaction", "tests/transaction/simulation.py"),

@@ -11,8 +11,8 @@ import pytest
 from compat.lab.wire_client import WireClient
 
 from odradek.client.cluster import Cluster
-from odradek.client.consumer_protocol import encode_assignment, encode_subscription
-from odradek.client.group_consumer import GroupConsumer
+from odradek.client.core.group_protocol import encode_assignment, encode_subscription
+from odradek.client.group.group_consumer import GroupConsumer
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.wire.generated.join_group_response import JoinGroupResponse

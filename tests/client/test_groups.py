@@ -7,7 +7,6 @@ import uuid
 
 import pytest
 
-from odradek.client import consumer_protocol
 from odradek.client.admin.groups import delete_groups, describe_groups, list_groups
 from odradek.client.cluster import Cluster
 from odradek.client.commits import (
@@ -17,9 +16,11 @@ from odradek.client.commits import (
     delete_offsets,
     fetch_offsets,
 )
+from odradek.client.core import group_protocol
+from odradek.client.core.assignors import Member
 from odradek.client.errors import BrokerError, MalformedResponseError
-from odradek.client.group_consumer import GroupConsumer
-from odradek.client.membership import Membership
+from odradek.client.group.group_consumer import GroupConsumer
+from odradek.client.group.membership import Membership
 from odradek.client.offsets import EARLIEST, LATEST
 from odradek.client.producer import Producer
 from odradek.model.errors import ErrorCode
@@ -92,14 +93,18 @@ def test_latest_skips_what_was_there(cluster, make_topic, group):
     assert assigned == [{TopicPartition(topic, 0): 5}]
 
 
-def test_two_members_share(cluster, make_topic, group, bootstrap):
+@pytest.mark.parametrize("assignor", ["range", "sticky"])
+def test_two_members_share(cluster, make_topic, group, bootstrap, assignor):
     topic = make_topic(partitions=4)
     fill(cluster, topic, 400)
     seen, revoked = [], []
     have_joined, stop = threading.Event(), threading.Event()
 
     def other():
-        with Cluster(bootstrap) as own, GroupConsumer(own, group, [topic]) as consumer:
+        with (
+            Cluster(bootstrap) as own,
+            GroupConsumer(own, group, [topic], assignors=[assignor]) as consumer,
+        ):
             while not stop.is_set():
                 for key, records in consumer.poll(50).items():
                     seen.extend((key, record.offset) for record in records)
@@ -108,7 +113,11 @@ def test_two_members_share(cluster, make_topic, group, bootstrap):
 
     thread = threading.Thread(target=other)
     with GroupConsumer(
-        cluster, group, [topic], on_revoked=lambda: revoked.append(consumer.commit())
+        cluster,
+        group,
+        [topic],
+        assignors=[assignor],
+        on_revoked=lambda: revoked.append(consumer.commit()),
     ) as consumer:
         seen += read(consumer, 400)
         thread.start()
@@ -116,7 +125,7 @@ def test_two_members_share(cluster, make_topic, group, bootstrap):
             consumer.poll(50)
         (described,) = describe_groups(cluster, [group]).values()
         assert described.state == "Stable"
-        assert described.assignor == "range"
+        assert described.assignor == assignor
         assert sorted(len(member.partitions) for member in described.members) == [2, 2]
         fill(cluster, topic, 200)
         while len(seen) < 600:
@@ -312,8 +321,8 @@ def test_a_static_member_does_not_leave(fake, scripted):
 
 
 def test_an_assignor_that_there_is_not(scripted):
-    with pytest.raises(ValueError, match="'sticky' is not an assignor"):
-        membership(scripted, assignors=["sticky"])
+    with pytest.raises(ValueError, match="'cooperative-sticky' is not an assignor"):
+        membership(scripted, assignors=["cooperative-sticky"])
 
 
 # -- what members write --------------------------------------------------------------------
@@ -321,24 +330,42 @@ def test_an_assignor_that_there_is_not(scripted):
 
 def test_the_opaque_fields():
     keys = (TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1))
-    assert consumer_protocol.decode_assignment(consumer_protocol.encode_assignment(keys)) == keys
-    data = consumer_protocol.encode_subscription(["b", "a"], keys, 5)
-    subscription = consumer_protocol.decode_subscription(data)
+    assert group_protocol.decode_assignment(group_protocol.encode_assignment(keys)) == keys
+    data = group_protocol.encode_subscription(["b", "a"], keys, 5)
+    subscription = group_protocol.decode_subscription(data)
     assert subscription.topics == ["a", "b"]
     assert subscription.generation_id == 5
-    assert len(subscription.owned_partitions) == 2
+    assert subscription.owned == keys
+
+
+SUBSCRIPTION_OF_JAVA = bytes.fromhex(
+    "000300000002000161000162ffffffff000000010001610000000200000000000000010000000500027231"
+)
+ASSIGNMENT_OF_JAVA = bytes.fromhex(
+    "0003000000020001610000000200000000000000010001620000000100000000ffffffff"
+)
+
+
+def test_the_opaque_fields_are_as_javas():
+    owned = (TopicPartition("a", 0), TopicPartition("a", 1))
+    data = group_protocol.encode_subscription(["b", "a"], owned, 5, rack="r1")
+    assert data == SUBSCRIPTION_OF_JAVA
+    assert group_protocol.decode_subscription(data, "i") == Member(["a", "b"], "i", "r1", owned, 5)
+    assigned = (*owned, TopicPartition("b", 0))
+    assert group_protocol.encode_assignment(assigned) == ASSIGNMENT_OF_JAVA
+    assert group_protocol.decode_assignment(ASSIGNMENT_OF_JAVA) == assigned
 
 
 def test_later_versions_are_read_as_ours():
     keys = (TopicPartition("a", 0),)
-    later = b"\x00\x63" + consumer_protocol.encode_assignment(keys)[2:] + b"more"
-    assert consumer_protocol.decode_assignment(later) == keys
-    assert consumer_protocol.decode_assignment(b"") == ()
+    later = b"\x00\x63" + group_protocol.encode_assignment(keys)[2:] + b"more"
+    assert group_protocol.decode_assignment(later) == keys
+    assert group_protocol.decode_assignment(b"") == ()
 
 
 @pytest.mark.parametrize("data", [b"\x00", b"\x00\x00", b"\x00\x00\x00\x00\x00\x05"])
 def test_opaque_fields_that_cannot_be_read(data):
     with pytest.raises(MalformedResponseError):
-        consumer_protocol.decode_assignment(data)
+        group_protocol.decode_assignment(data)
     with pytest.raises(MalformedResponseError):
-        consumer_protocol.decode_subscription(data)
+        group_protocol.decode_subscription(data)

@@ -11,7 +11,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.commits import fetch_offsets
 from odradek.client.consumer import Consumer
 from odradek.client.errors import BrokerError, TransactionStateError
-from odradek.client.group_consumer import GroupConsumer
+from odradek.client.group.group_consumer import GroupConsumer
 from odradek.client.group_metadata import CommittedOffset, GroupMetadata
 from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED, offsets_at
 from odradek.client.producer import Producer

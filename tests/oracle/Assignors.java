@@ -1,12 +1,14 @@
 // Apache Kafka's client-side assignors. Each line of the input has these words, with tabs between them:
 //
-// - the assignor: range or roundrobin;
+// - the assignor: range, roundrobin, sticky or cooperative-sticky;
 // - for each topic: T, its name, and for each partition the racks of its replicas (`a,b`; `-` for a node without one);
-// - for each member: M, its id, its instance id or `-`, its rack or `-`, and its topics (`a,b` or `-`).
+// - for each member: M, its id, its instance id or `-`, its rack or `-`, its topics (`a,b` or `-`), the partitions
+//   that it owns (`a-0,a-1` or `-`), its generation, and its user data as hex digits or `-`.
 //
-// The output has the partitions of each member, sorted: `m1=a-0,a-1;m2=`.
+// The output has the partitions of each member, sorted: `m1=a-0,a-1;m2=`; or `failed` and an exception.
 
 import java.io.*;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.stream.*;
@@ -19,9 +21,27 @@ public class Assignors {
         return word.equals("-") ? Optional.empty() : Optional.of(word);
     }
 
+    static List<TopicPartition> partitions(String word) {
+        List<TopicPartition> found = new ArrayList<>();
+        if (!word.equals("-"))
+            for (String each : word.split(",")) {
+                int end = each.lastIndexOf('-');
+                found.add(new TopicPartition(each.substring(0, end), Integer.parseInt(each.substring(end + 1))));
+            }
+        return found;
+    }
+
+    static ByteBuffer data(String word) {
+        return word.equals("-") ? null : ByteBuffer.wrap(HexFormat.of().parseHex(word));
+    }
+
     static String answer(String[] words) {
-        ConsumerPartitionAssignor assignor =
-            words[0].equals("range") ? new RangeAssignor() : new RoundRobinAssignor();
+        ConsumerPartitionAssignor assignor = switch (words[0]) {
+            case "range" -> new RangeAssignor();
+            case "roundrobin" -> new RoundRobinAssignor();
+            case "sticky" -> new StickyAssignor();
+            default -> new CooperativeStickyAssignor();
+        };
         List<PartitionInfo> partitions = new ArrayList<>();
         Set<Node> nodes = new HashSet<>();
         Map<String, Subscription> members = new HashMap<>();
@@ -35,7 +55,9 @@ public class Assignors {
                 String id = words[++i];
                 Optional<String> instance = optional(words[++i]), rack = optional(words[++i]);
                 List<String> topics = words[++i].equals("-") ? List.of() : List.of(words[i].split(","));
-                Subscription subscription = new Subscription(topics, null, List.of(), -1, rack);
+                Subscription subscription = new Subscription(
+                    topics, data(words[i + 3]), partitions(words[i + 1]), Integer.parseInt(words[i + 2]), rack);
+                i += 3;
                 subscription.setGroupInstanceId(instance);
                 members.put(id, subscription);
             } else {
@@ -60,9 +82,15 @@ public class Assignors {
     public static void main(String[] args) throws IOException {
         BufferedReader input =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        PrintStream output = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        PrintStream output =
+            new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
+        System.setOut(System.err);  // the assignors log
         for (String line = input.readLine(); line != null; line = input.readLine())
-            output.println(answer(line.split("\t")));
+            try {
+                output.println(answer(line.split("\t", -1)));
+            } catch (RuntimeException problem) {
+                output.println("failed " + problem);
+            }
         output.flush();
     }
 }

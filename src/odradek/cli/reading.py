@@ -10,7 +10,7 @@ import click
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
 from odradek.client.deadline import monotonic_ms
-from odradek.client.group_consumer import GroupConsumer
+from odradek.client.group.group_consumer import GroupConsumer
 from odradek.client.offsets import EARLIEST, LATEST
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.texts import Position

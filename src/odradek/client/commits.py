@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError, broker_error, check
-from odradek.client.fan_out import by_topic
 from odradek.client.group_metadata import CommittedOffset
-from odradek.model.topic_partition import TopicPartition
+from odradek.model.topic_partition import TopicPartition, by_topic
 from odradek.wire.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -121,11 +121,3 @@ def _ask_once(
                 raise
             results.update(dict.fromkeys(some, error))
     return results
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the partition indexes by topic, as requests need them."""
-    topics: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, []).append(index)
-    return topics

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from odradek.client.fan_out import by_topic
-from odradek.model.topic_partition import TopicPartition
+from odradek.model.topic_partition import TopicPartition, by_topic
 from odradek.wire.generated.fetch_request import (
     FetchPartition,
     FetchRequest,

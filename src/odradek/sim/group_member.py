@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.client.consumer_protocol import (
+from odradek.client.core.group_protocol import (
     decode_assignment,
     encode_assignment,
     encode_subscription,

@@ -9,8 +9,8 @@ from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientError, broker_error, check
-from odradek.client.fan_out import by_topic, fan_out, to_leaders
-from odradek.model.topic_partition import TopicPartition
+from odradek.client.fan_out import fan_out, to_leaders
+from odradek.model.topic_partition import TopicPartition, by_topic
 from odradek.wire.generated.describe_cluster_request import DescribeClusterRequest
 from odradek.wire.generated.describe_cluster_response import DescribeClusterResponse
 from odradek.wire.generated.describe_log_dirs_request import (

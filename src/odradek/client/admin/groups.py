@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from odradek.client import consumer_protocol
 from odradek.client.cluster import Cluster
+from odradek.client.core import group_protocol
 from odradek.client.errors import (
     BrokerError,
     ClientError,
@@ -237,11 +237,11 @@ def _classic_member(member: classic.DescribedGroupMember, protocol_type: str) ->
         member.member_id, member.group_instance_id, member.client_id, member.client_host, ()
     )
     data = bytes(member.member_assignment)
-    if protocol_type != consumer_protocol.PROTOCOL_TYPE:
+    if protocol_type != group_protocol.PROTOCOL_TYPE:
         problem = f"it belongs to the protocol {protocol_type}" if data else ""
         return replace(found, unread_assignment=data, assignment_problem=problem)
     try:
-        return replace(found, partitions=consumer_protocol.decode_assignment(data))
+        return replace(found, partitions=group_protocol.decode_assignment(data))
     except MalformedResponseError as error:
         return replace(found, unread_assignment=data, assignment_problem=str(error.__cause__))
 

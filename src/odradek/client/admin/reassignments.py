@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError, broker_error, check
-from odradek.client.fan_out import by_topic
 from odradek.model.errors import ErrorCode
-from odradek.model.topic_partition import TopicPartition
+from odradek.model.topic_partition import TopicPartition, by_topic
 from odradek.wire.generated.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,

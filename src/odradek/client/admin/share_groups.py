@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from odradek.client.admin.groups import Group, Member
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError, broker_error, check
-from odradek.client.fan_out import by_topic, fan_out, to_coordinators
+from odradek.client.fan_out import fan_out, to_coordinators
 from odradek.client.share.membership import SHARE_VERSION_ADVICE
 from odradek.model.errors import ErrorCode
-from odradek.model.topic_partition import TopicPartition
+from odradek.model.topic_partition import TopicPartition, by_topic
 from odradek.wire.generated import alter_share_group_offsets_request as altering
 from odradek.wire.generated import share_group_describe_response as described
 from odradek.wire.generated.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse

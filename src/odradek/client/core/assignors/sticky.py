@@ -25,7 +25,7 @@ from odradek.client.core.assignors.sticky_claims import (
 )
 from odradek.client.core.assignors.sticky_equal import EqualShares
 from odradek.client.core.assignors.sticky_general import GeneralShares
-from odradek.model.topic_partition import TopicPartition
+from odradek.model.topic_partition import TopicPartition, by_topic
 
 _INT32 = struct.Struct(">i")
 _INT16 = struct.Struct(">h")
@@ -83,9 +83,7 @@ def sticky_user_data(owned: Sequence[TopicPartition] | None, generation_id: int)
     """Encode what a member owned and in which generation; None before the first assignment."""
     if owned is None:
         return None
-    topics: dict[str, list[int]] = {}
-    for topic, index in owned:
-        topics.setdefault(topic, []).append(index)
+    topics = by_topic(owned)
     parts = [_INT32.pack(len(topics))]
     for topic, indexes in topics.items():
         name = topic.encode()
@@ -114,7 +112,7 @@ def _read_claim(data: bytes) -> Claim:
             raise struct.error("the name is cut off")
         topic, place = data[place:end].decode(), end
         (size,), place = _INT32.unpack_from(data, place), place + 4
-        for index, in _INT32.iter_unpack(_slice(data, place, 4 * _checked(size))):
+        for (index,) in _INT32.iter_unpack(_slice(data, place, 4 * _checked(size))):
             partitions.append(TopicPartition(topic, index))
         place += 4 * size
     if len(data) - place < 4:

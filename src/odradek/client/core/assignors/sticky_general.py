@@ -21,17 +21,12 @@ class _Loads:
 
     def __init__(self, owned: dict[str, set[TopicPartition]]) -> None:
         self.of = owned
+        self._keys = {member_id: as_java(member_id) for member_id in owned}
         self.owner = {each: member_id for member_id, some in owned.items() for each in some}
         self._order = sorted(map(self._place, owned))
 
     def _place(self, member_id: str) -> tuple[int, bytes, str]:
-        return len(self.of[member_id]), as_java(member_id), member_id
-
-    def __iter__(self) -> Iterable[str]:
-        return (member_id for _, _, member_id in self._order)
-
-    def __len__(self) -> int:
-        return len(self._order)
+        return len(self.of[member_id]), self._keys[member_id], member_id
 
     @property
     def least(self) -> int:
@@ -189,7 +184,7 @@ class GeneralShares:
         if loads.least >= loads.most - 1:
             return True
         most: dict[str, int] = {}
-        for member_id, some in loads.of.items():
+        for some in loads.of.values():
             size = len(some)
             for each in some:
                 most[each.topic] = max(most.get(each.topic, 0), size)
@@ -206,7 +201,7 @@ class GeneralShares:
         size = loads.size(loads.owner[partition])
         candidates = self._candidates[partition.topic]
         previous = self._previous.get(partition)
-        if previous in candidates and size > loads.size(previous) + 1:
+        if previous is not None and previous in candidates and size > loads.size(previous) + 1:
             self._move(partition, previous)
             return True
         found = loads.first(candidates)

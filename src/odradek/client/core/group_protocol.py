@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from odradek.client.core.assignors.group import Member, as_java
 from odradek.client.errors import MalformedResponseError
-from odradek.client.fan_out import by_topic
-from odradek.model.topic_partition import TopicPartition
+from odradek.model.topic_partition import TopicPartition, by_topic
 from odradek.wire.generated import consumer_protocol_assignment as assignment_message
 from odradek.wire.generated import consumer_protocol_subscription as subscription_message
 from odradek.wire.primitives import Buffer, MalformedMessage
@@ -26,31 +26,53 @@ Subscription = subscription_message.ConsumerProtocolSubscription
 
 
 def encode_subscription(
-    topics: Iterable[str], owned: Iterable[TopicPartition], generation_id: int
+    topics: Iterable[str],
+    owned: Iterable[TopicPartition],
+    generation_id: int,
+    *,
+    user_data: bytes | None = None,
+    rack: str | None = None,
 ) -> bytes:
-    """Encode a member's subscription: its topics, and the partitions that it owns."""
+    """Encode a member's subscription: its topics, the partitions that it owns, and its rack.
+
+    `user_data` is what the assignor wants to know.
+    """
     message = Subscription(
-        topics=sorted(topics),
+        topics=sorted(topics, key=as_java),
+        user_data=user_data,
         owned_partitions=[
             subscription_message.TopicPartition(topic=t, partitions=p)
             for t, p in by_topic(sorted(owned)).items()
         ],
         generation_id=generation_id,
+        rack_id=rack or None,
     )
     return _VERSION.pack(Subscription.VERSION_MAX) + message.encode(Subscription.VERSION_MAX)
 
 
-def decode_subscription(data: Buffer) -> Subscription:
-    """The inverse of `encode_subscription`.
+def decode_subscription(data: Buffer, instance_id: str | None = None) -> Member:
+    """Decode the subscription of a member, as the leader gets it.
 
     Raises:
         MalformedResponseError: the bytes are not a subscription.
     """
     try:
         version = min(_version(data), Subscription.VERSION_MAX)
-        return Subscription.decode_prefix(data, version, 2)[0]
+        message, _ = Subscription.decode_prefix(data, version, 2)
     except MalformedMessage as error:
         raise MalformedResponseError(f"a member's subscription cannot be read: {error}") from error
+    return Member(
+        message.topics,
+        instance_id,
+        message.rack_id or "",
+        tuple(
+            TopicPartition(each.topic, index)
+            for each in message.owned_partitions
+            for index in each.partitions
+        ),
+        message.generation_id,
+        message.user_data,
+    )
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:

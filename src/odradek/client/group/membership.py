@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from odradek.client import consumer_protocol
-from odradek.client.assignors import ASSIGNORS, Wish
 from odradek.client.cluster import Cluster
 from odradek.client.commits import OUTSIDER, Identity
 from odradek.client.connection import Connection, Pending
+from odradek.client.core import group_protocol
+from odradek.client.core.assignors import ASSIGNORS
 from odradek.client.deadline import Backoff, Deadline, monotonic_ms
 from odradek.client.errors import BrokerError, ClientError, check
 from odradek.model.errors import ErrorCode
@@ -37,6 +37,9 @@ from odradek.wire.generated.sync_group_response import SyncGroupResponse
 _ANSWER_EXTRA_MS = 5_000
 """Added to the rebalance timeout in the wait for a response, because the coordinator may respond to
 a join as late as the end of the rebalance timeout."""
+
+_EAGER = [name for name, each in ASSIGNORS.items() if not each.is_cooperative]
+"""This member gives up all partitions before it joins again."""
 
 _JOIN_AGAIN = (
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -68,8 +71,8 @@ class Membership:
             ValueError: there is no such assignor.
         """
         for name in assignors:
-            if name not in ASSIGNORS:
-                raise ValueError(f"{name!r} is not an assignor; there are {', '.join(ASSIGNORS)}")
+            if name not in _EAGER:
+                raise ValueError(f"{name!r} is not an assignor; there are {', '.join(_EAGER)}")
         self._cluster = cluster
         self._group = group
         self._topics = sorted(set(topics))
@@ -130,18 +133,16 @@ class Membership:
         return isinstance(error, BrokerError) and error.code in _JOIN_AGAIN
 
     def _join_once(self) -> JoinGroupResponse:
-        metadata = consumer_protocol.encode_subscription(
-            self._topics, self._owned, self._generation_id
-        )
         request = JoinGroupRequest(
             group_id=self._group,
             session_timeout_ms=self._session_timeout_ms,
             rebalance_timeout_ms=self._rebalance_timeout_ms,
             member_id=self._member_id,
             group_instance_id=self._instance_id,
-            protocol_type=consumer_protocol.PROTOCOL_TYPE,
+            protocol_type=group_protocol.PROTOCOL_TYPE,
             protocols=[
-                JoinGroupRequestProtocol(name=name, metadata=metadata) for name in self._assignors
+                JoinGroupRequestProtocol(name=name, metadata=self._metadata(name))
+                for name in self._assignors
             ],
         )
         connection = self._cluster.coordinator(self._group)
@@ -155,6 +156,15 @@ class Membership:
         self._generation_id = response.generation_id
         return response
 
+    def _metadata(self, assignor: str) -> bytes:
+        owned = self._owned if self._generation_id >= 0 else None
+        return group_protocol.encode_subscription(
+            self._topics,
+            self._owned,
+            self._generation_id,
+            user_data=ASSIGNORS[assignor].user_data(owned, self._generation_id),
+        )
+
     def _sync(self, joined: JoinGroupResponse) -> tuple[TopicPartition, ...]:
         """Send the assignment as the leader, or receive it as a follower."""
         assignments = []
@@ -165,7 +175,7 @@ class Membership:
             generation_id=self._generation_id,
             member_id=self._member_id,
             group_instance_id=self._instance_id,
-            protocol_type=consumer_protocol.PROTOCOL_TYPE,
+            protocol_type=group_protocol.PROTOCOL_TYPE,
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
@@ -174,22 +184,23 @@ class Membership:
             request, SyncGroupResponse, self._rebalance_timeout_ms + _ANSWER_EXTRA_MS
         )
         check(response.error_code, subject=f"group {self._group}")
-        return consumer_protocol.decode_assignment(response.assignment)
+        return group_protocol.decode_assignment(response.assignment)
 
     def _share_out(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        wishes: dict[str, Wish] = {}
-        for member in joined.members:
-            subscription = consumer_protocol.decode_subscription(member.metadata)
-            wishes[member.member_id] = Wish(
-                subscription.topics, member.group_instance_id, subscription.rack_id or ""
+        members = {
+            each.member_id: group_protocol.decode_subscription(
+                each.metadata, each.group_instance_id
             )
-        wanted = {topic for wish in wishes.values() for topic in wish.topics}
+            for each in joined.members
+        }
+        wanted = {topic for each in members.values() for topic in each.topics}
         metadata = self._cluster.refresh(wanted)
         racks = {name: metadata.racks_of(name) for name in wanted if name in metadata.topics}
-        shares = ASSIGNORS[joined.protocol_name or self._assignors[0]](racks, wishes)
+        assignor = ASSIGNORS[joined.protocol_name or self._assignors[0]]
+        shares = assignor.assign(racks, members)
         return [
             SyncGroupRequestAssignment(
-                member_id=member, assignment=consumer_protocol.encode_assignment(partitions)
+                member_id=member, assignment=group_protocol.encode_assignment(partitions)
             )
             for member, partitions in shares.items()
         ]

@@ -10,8 +10,8 @@ from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offset
 from odradek.client.consumer import Consumer
 from odradek.client.errors import BrokerError, ClientError
 from odradek.client.fetcher import FetchLimits
+from odradek.client.group.membership import Membership
 from odradek.client.group_metadata import GroupMetadata
-from odradek.client.membership import Membership
 from odradek.client.offsets import EARLIEST, READ_UNCOMMITTED, offsets_at
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition

@@ -1,0 +1,1 @@
+"""The consumer that is a member of a classic group."""
