@@ -371,14 +371,14 @@ ERRORS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(
         st.one_of(
             st.tuples(REQUESTS, st.sampled_from([60_000, 60_000, 0])), st.tuples(LED, ERRORS)
         ),
         min_size=2,
-        max_size=10,
+        max_size=8,
     )
 )
 def test_any_requests_to_partitions_with_followers(steps: list[Any]) -> None:
