@@ -140,7 +140,13 @@ def test_directories_that_cannot_be_used(tmp_path):
     foreign.mkdir()
     (foreign / "thesis").mkdir()
     said, code = refused("--port", 0, "--data", foreign)
-    assert (code, "holds thesis, so it is no node's" in said) == (1, True)
+    assert (code, "holds thesis, so it is no node's: choose an empty" in said) == (1, True)
+    inner = tmp_path / "output" / "broker" / "data"
+    inner.mkdir(parents=True)
+    (inner / "meta.properties").write_text("version=1\n")
+    for directory in (inner.parent, inner.parent.parent):
+        said, code = refused("--port", 0, "--data", directory)
+        assert (code, f"a node's data is in {inner}" in said) == (1, True)
     (tmp_path / "file").touch()
     said, code = refused("--port", 0, "--data", tmp_path / "file" / "data")
     assert (code, "choose a directory that can be written with --data" in said) == (1, True)

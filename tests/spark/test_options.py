@@ -157,6 +157,11 @@ def test_tuning_of_the_java_client_is_warned_of():
     assert all(name == name.lower() for name in TUNING_IGNORED)
     with pytest.warns(UserWarning, match=r'"kafka\.max\.poll\.records" has no effect'):
         read(**{"kafka.max.poll.records": "500"})
+    for name in ("kafka.default.api.timeout.ms", "kafka.client.rack", "metrics.num.samples"):
+        with pytest.warns(UserWarning, match="has no effect in this source"):
+            read(**{name: "1"})
+        with pytest.warns(UserWarning, match="has no effect in this source"):
+            write_options({**SERVERS, name: "1"})
     with pytest.warns(UserWarning, match="maxOffsetsPerTrigger is for streams"):
         read(maxOffsetsPerTrigger="5")
 

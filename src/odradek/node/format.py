@@ -371,9 +371,26 @@ class Formatter:
                     f"are unknown; restore {META_PROPERTIES}, or choose another directory"
                 )
             raise FormatError(
-                f"{path} holds {entry.name}, so it is no node's: choose an empty directory "
-                "with --data or log.dirs"
+                f"{path} holds {entry.name}, so it is no node's: {self._advice(path)}"
             )
+
+    def _advice(self, path: str) -> str:
+        """Return which directory to choose: that of a node in `path`, if there is one."""
+        below = self._directories(path)
+        found = [
+            each
+            for each in (*below, *(inner for each in below for inner in self._directories(each)))
+            if self._file_system.status(f"{each}/{META_PROPERTIES}") is not None
+        ]
+        if len(found) == 1:
+            return f"a node's data is in {found[0]}: choose that one with --data or log.dirs"
+        return "choose an empty directory with --data or log.dirs"
+
+    def _directories(self, path: str) -> list[str]:
+        try:
+            return [f"{path}/{e.name}" for e in self._file_system.scan(path) if e.is_directory]
+        except OSError:  # the reason for a message is not the message
+            return []
 
     def _is_harmless(self, path: str, name: str) -> bool:
         """Whether a directory may exist before formatting.

@@ -34,6 +34,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.spark import garbage, planning, pushdown, resolution
 from odradek.spark.offsets import (
     JsonOffsets,
+    Listed,
     Offsets,
     from_json,
     ids_in,
@@ -80,7 +81,7 @@ class BatchReader(DataSourceReader):
         """Return the splits, one per task.
 
         Raises:
-            ValueError: the options do not fit the topics.
+            ValueError: the options do not fit the topics, or a start is after its end.
             ClusterError: no broker responds, or a topic does not exist.
         """
         garbage.leave_out_modules()
@@ -92,6 +93,7 @@ class BatchReader(DataSourceReader):
             wanted = [each for each in wanted if self._pushed.selects(each)]
             start = resolution.resolve(cluster, options.start, wanted, options)
             end = resolution.resolve(cluster, options.end, wanted, options)
+            resolution.check_order(options, start, end)
             ranges = {each: self._pushed.limited((start[each], end[each])) for each in wanted}
             if self._pushed.timestamp_ms is not None:
                 ranges = self._after(cluster, self._pushed.timestamp_ms, ranges)
@@ -162,7 +164,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         cluster, options = self._connected(), self._options
         wanted = resolution.partitions(cluster, options.subscription)
         require_all(options.start, wanted, "startingOffsets")
-        return to_json(resolution.resolve(cluster, options.start, wanted, options), self._ids())
+        start = resolution.resolve(cluster, options.start, wanted, options)
+        if isinstance(options.start, Listed):
+            end = resolution.ends(cluster, wanted, read_committed=False)
+            resolution.check_start(options, start, end)
+        return to_json(start, self._ids())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  (Spark's name)
         """Return the limit of the option `maxOffsetsPerTrigger`."""
@@ -221,18 +227,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         created again.
 
         Raises:
+            ValueError: the checkpoint is that of a query on other topics.
             DataLossError: a partition no longer exists, or the log of a partition ends before
                 `start`, and `failOnDataLoss` is set.
         """
-        fail = self._options.fail_on_data_loss
+        options, fail = self._options, self._options.fail_on_data_loss
+        for offsets in (from_json(since), end):
+            resolution.check_subscribed(offsets, options.subscription)
         known = ids_in(since)
         again = sorted(each for each in known if ids.get(each, known[each]) != known[each])
         if again:
             report_loss(f"topic {', '.join(again)} was deleted and created again", fail)
         start = {each: at for each, at in from_json(since).items() if each.topic not in again}
         gone = sorted(start.keys() - end.keys())
-        if gone:
-            report_loss(f"{', '.join(map(str, gone))} no longer exist", fail)
+        lost = [each for each in gone if resolution.is_subscribed(options.subscription, each)]
+        left = [each for each in gone if each not in lost]
+        if lost:
+            report_loss(f"{', '.join(map(str, lost))} no longer exist", fail)
+        if left:
+            names = ", ".join(map(str, left))
+            report_loss(f"the checkpoint has {names}, which this query does not read", fail)
         for each in sorted(start.keys() & end.keys()):
             if start[each] > end[each]:
                 report_loss(

@@ -142,6 +142,89 @@ def resolve(
             return _at_time(cluster, bound, wanted, options.read_committed)
 
 
+def check_order(options: ReadOptions, start: Offsets, end: Offsets) -> None:
+    """Check that no partition of a batch read starts after its end.
+
+    Records that were deleted may have been the whole range: then `failOnDataLoss` decides. A time may
+    be that of a record which is not committed yet: then there is nothing to read.
+
+    Raises:
+        ValueError: a partition starts after its end. The message names both options.
+        DataLossError: the log begins after the end, and `failOnDataLoss` is set.
+    """
+    for each in sorted(start):
+        is_late = _is_time_after(options, each)
+        if start[each] <= end[each] and not is_late:
+            continue
+        last = _named(options.end, "ending", each, end[each])
+        if not is_late and _is(options.start, each, EARLIEST):
+            message = f"the log of {each} begins at {start[each]}, but {last}"
+            report_loss(message, options.fail_on_data_loss)
+        elif is_late or not (isinstance(options.start, AtTime) and _is(options.end, each, LATEST)):
+            first = _named(options.start, "starting", each, start[each])
+            raise ValueError(f"{each} would start after its end: {first}, but {last}")
+
+
+def _is_time_after(options: ReadOptions, partition: TopicPartition) -> bool:
+    start, end = options.start, options.end
+    if not isinstance(start, AtTime) or not isinstance(end, AtTime):
+        return False
+    return start.timestamp_of(partition) > end.timestamp_of(partition)
+
+
+def _is(bound: Bound, partition: TopicPartition, sentinel: int) -> bool:
+    """Return whether a bound has EARLIEST or LATEST for a partition."""
+    if isinstance(bound, Listed):
+        return bound.offsets[partition] == sentinel
+    return isinstance(bound, At) and bound.offset == sentinel
+
+
+def _named(bound: Bound, word: str, partition: TopicPartition, offset: int) -> str:
+    """Return the name of an option and its value for a partition."""
+    if isinstance(bound, AtTime):
+        name = "Timestamp" if isinstance(bound.timestamp_ms, int) else "OffsetsByTimestamp"
+        return f"{word}{name} is {bound.timestamp_of(partition)} (offset {offset})"
+    if _is(bound, partition, LATEST):
+        return f"the partition ends at {offset}"
+    return f"{word}Offsets is {offset}"
+
+
+def check_start(options: ReadOptions, start: Offsets, end: Offsets) -> None:
+    """Check that a new streaming query does not start after the last records.
+
+    Raises:
+        ValueError: it does.
+    """
+    for each in sorted(start):
+        if start[each] > end[each]:
+            raise ValueError(
+                f"{_named(options.start, 'starting', each, start[each])} for {each}, but the "
+                f"partition ends at {end[each]}: start at {end[each]} or before"
+            )
+
+
+def check_subscribed(checkpoint: Collection[TopicPartition], subscription: Subscription) -> None:
+    """Check that a query reads at least one of the partitions in its checkpoint.
+
+    Raises:
+        ValueError: the query reads none of the topics in the checkpoint.
+    """
+    topics = sorted({each.topic for each in checkpoint})
+    if topics and not any(is_subscribed(subscription, each) for each in checkpoint):
+        reads = subscription.pattern or ", ".join(sorted(_names(subscription)))
+        raise ValueError(
+            f"this checkpoint belongs to a query on {', '.join(topics)}, and this query reads "
+            f"{reads}: give this query a checkpointLocation of its own"
+        )
+
+
+def is_subscribed(subscription: Subscription, partition: TopicPartition) -> bool:
+    """Return whether a subscription names a partition or its topic."""
+    if subscription.pattern:
+        return re.fullmatch(subscription.pattern, partition.topic) is not None
+    return partition.topic in subscription.topics or partition in subscription.partitions
+
+
 def _at_time(
     cluster: Cluster, bound: AtTime, wanted: Collection[TopicPartition], read_committed: bool
 ) -> Offsets:
