@@ -164,7 +164,7 @@ BROKER = CONTROLLER.replace("roles=controller", "roles=broker").replace(
 
 @pytest.mark.parametrize(
     ("text", "words", "voters"),
-    [(STATIC, [], None), (STATIC, ["-N"], None), (ALONE, [], [1]), (BROKER, [], None)],
+    [(STATIC, [], []), (STATIC, ["-N"], []), (ALONE, [], [1]), (BROKER, [], None)],
 )
 def test_the_voters_without_an_option(tmp_path, text, words, voters):
     outcome = format_controller(tmp_path, *words, text=text)

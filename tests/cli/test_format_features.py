@@ -83,8 +83,12 @@ def formatted(path):
     records = [decode_record(value) for value in bootstrap.values]
     levels = [(each.name, each.feature_level) for each in records]
     voters = path / CHECKPOINT
-    kraft = read_snapshot(files, str(voters)).settings.kraft_version if voters.exists() else None
-    return levels, kraft
+    if not voters.exists():
+        return levels, None
+    # Also Apache Kafka 4.3 ignores the records in this file, which only 4.4 writes.
+    first = read_snapshot(files, str(voters))
+    assert first.values in ([], bootstrap.values)
+    return levels, first.settings.kraft_version or None
 
 
 def format_with(path, quorum, words):

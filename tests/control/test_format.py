@@ -4,15 +4,23 @@ import errno
 
 import pytest
 
-from odradek.broker.raft.snapshots import read_snapshot
+from odradek.broker.raft.snapshots import (
+    STARTING,
+    read_snapshot,
+    snapshot_batches,
+    write_snapshot,
+)
 from odradek.config.load import load
 from odradek.config.properties import parse_properties
+from odradek.core.controller.activation import bootstrap_records
+from odradek.core.metadata.errors import MetadataError
 from odradek.core.metadata.record import decode_record
 from odradek.env.file_system import OsFileSystem
 from odradek.env.randomness import system_random_bytes
 from odradek.model.uuids import from_text, to_text
 from odradek.node import format as format_module
 from odradek.node.format import FormatError, Formatter
+from odradek.wire.generated.feature_level_record import FeatureLevelRecord
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 FILES = OsFileSystem()
@@ -56,7 +64,56 @@ def test_the_voter_is_in_the_first_snapshot(tmp_path):
     (voter,) = snapshot.settings.voters.voters.values()
     assert snapshot.settings.kraft_version == 1
     assert voter.key == (1, identity.directory_ids[str(tmp_path)])
-    assert snapshot.values == []
+    assert tuple(map(decode_record, snapshot.values)) == identity.bootstrap
+
+
+def test_the_first_records_of_the_zero_checkpoint_count(tmp_path):
+    """Apache Kafka 4.4 writes them only there, and earlier releases wrote none there."""
+    first = formatter(tmp_path).ensure()
+    ours = f"{tmp_path}/__cluster_metadata-0/{STARTING.name}"
+    levels_of_4_0 = {"metadata.version": 25, "group.version": 1}
+    other = Formatter(
+        load({}, {"log.dirs": f"{tmp_path}/other"}).config,
+        FILES,
+        system_random_bytes,
+        0,
+        levels_of_4_0,
+    )
+    other.ensure()
+    (tmp_path / "bootstrap.checkpoint").unlink()
+    assert formatter(tmp_path).ensure().bootstrap == first.bootstrap
+    bootstrap = tmp_path / "other" / "bootstrap.checkpoint"
+    bootstrap.rename(tmp_path / "bootstrap.checkpoint")
+    assert formatter(tmp_path).ensure().bootstrap == first.bootstrap
+    snapshot = read_snapshot(FILES, ours)
+    batches = snapshot_batches(0, 0, snapshot.settings.messages(), (), 0)
+    write_snapshot(FILES, ours, batches, f"{tmp_path}/__cluster_metadata-0")
+    assert levels(formatter(tmp_path).ensure().bootstrap) == levels_of_4_0
+
+
+@pytest.mark.parametrize(
+    ("settings", "has_voters"),
+    [
+        ({"controller.quorum.voters": "1@localhost:9093"}, False),
+        ({}, True),
+    ],
+)
+def test_controllers_have_a_zero_checkpoint(tmp_path, settings, has_voters):
+    settings = {"process.roles": "controller", "node.id": "1", **settings}
+    settings |= {"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"}
+    identity = formatter(tmp_path, **settings).format(standalone=True)
+    snapshot = read_snapshot(FILES, f"{tmp_path}/__cluster_metadata-0/{STARTING.name}")
+    assert tuple(map(decode_record, snapshot.values)) == identity.bootstrap
+    assert bool(snapshot.settings.voters.voters) is has_voters
+
+
+@pytest.mark.parametrize(
+    ("level", "name"), [(31, "4.4-IV0"), (33, "4.4-IV2"), (99, "of an unknown release")]
+)
+def test_first_records_of_a_newer_level_are_refused(level, name):
+    records = [FeatureLevelRecord(name="metadata.version", feature_level=level)]
+    with pytest.raises(MetadataError, match=rf"metadata\.version {level} .{name}."):
+        bootstrap_records(records, 1, in_transaction=False)
 
 
 def test_voters_of_the_configuration_are_not_written(tmp_path):
@@ -68,7 +125,8 @@ def test_voters_of_the_configuration_are_not_written(tmp_path):
     }
     Formatter(load({}, static).config, FILES, system_random_bytes, 0).ensure()
     assert (tmp_path / "meta.properties").exists()
-    assert not (tmp_path / "__cluster_metadata-0").exists()
+    first = read_snapshot(FILES, f"{tmp_path}/__cluster_metadata-0/{STARTING.name}").settings
+    assert (first.kraft_version, first.voters.voters) == (0, {})
 
 
 def test_levels_may_be_chosen(tmp_path):
@@ -284,11 +342,13 @@ def test_bootstrap_records_that_apache_kafka_wrote(tmp_path, kafka_fixtures):
     assert tuple(map(decode_record, snapshot.values)) == ours.bootstrap
 
 
-def test_a_damaged_bootstrap_file_is_named(tmp_path):
+@pytest.mark.parametrize("name", ["bootstrap.checkpoint", f"__cluster_metadata-0/{STARTING.name}"])
+def test_damaged_first_records_are_named(tmp_path, name):
     formatter(tmp_path).ensure()
-    path = tmp_path / "bootstrap.checkpoint"
+    path = tmp_path / name
     content = bytearray(path.read_bytes())
+    (tmp_path / "__cluster_metadata-0" / STARTING.name).unlink()
     content[100] ^= 1
     path.write_bytes(content)
-    with pytest.raises(FormatError, match=r"bootstrap\.checkpoint is damaged"):
+    with pytest.raises(FormatError, match=rf"{name} is damaged"):
         formatter(tmp_path).ensure()

@@ -3,10 +3,12 @@
 Formatting writes these files, which have Apache Kafka's formats:
 
 - `meta.properties` in each directory: the ids of the cluster, the node and the directory.
-- `bootstrap.checkpoint` in each directory: the first records of the metadata log.
-- A snapshot in the directory of the metadata log: kraft.version 1 and the first voters. It is not
-  written if the setting controller.quorum.voters contains the voters (kraft.version 0), or if the
-  node joins a quorum that exists.
+- `bootstrap.checkpoint` in each directory: the first records of the metadata log, where Apache Kafka
+  before 4.4 looks for them.
+- The zero checkpoint, a snapshot in the directory of the metadata log: the first voters and, on
+  controllers, the first records again, where Apache Kafka 4.4 looks for them. It has no voters if
+  controller.quorum.voters contains them (kraft.version 0). A node that joins a quorum has no such
+  file.
 
 `meta.properties` is written last. Therefore a directory without this file is not formatted, even if
 a crash has left other files in the directory.
@@ -235,14 +237,24 @@ class Formatter:
             return ()
 
     def _read_bootstrap(self) -> list[Message]:
-        path = f"{self._config.metadata_log_dir}/{BOOTSTRAP}"
-        try:
-            values = read_snapshot(self._file_system, path).values
-            return [decode_record(value) for value in values]
-        except FileNotFoundError:
-            return self._bootstrap_records()  # the records are needed only while the log is empty
-        except (DamagedFile, MetadataFormatError, OSError) as error:
-            raise FormatError(f"cannot read {path}: {error}") from error
+        """Return the first records of the metadata log. They are needed only while it is empty.
+
+        As in Apache Kafka, those of the zero checkpoint count, if it has any.
+        """
+        directory = self._config.metadata_log_dir
+        for path in (
+            f"{directory}/{METADATA_PARTITION}/{STARTING.name}",
+            f"{directory}/{BOOTSTRAP}",
+        ):
+            try:
+                values = read_snapshot(self._file_system, path).values
+                if values or path.endswith(BOOTSTRAP):
+                    return [decode_record(value) for value in values]
+            except FileNotFoundError:
+                continue
+            except (DamagedFile, MetadataFormatError, OSError) as error:
+                raise FormatError(f"cannot read {path}: {error}") from error
+        return self._bootstrap_records()
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -340,8 +352,8 @@ class Formatter:
                 voters = controllers
                 if voters is None and standalone and self._config.is_controller:
                     voters = VoterSet([self.local_voter(ids[path])])
-                if is_metadata and voters is not None:
-                    self._write_voters(path, voters)
+                if is_metadata:
+                    self._write_starting(path, voters)
                 self._write_properties(path, cluster_id, ids[path])
             except OSError as error:
                 raise FormatError(
@@ -402,10 +414,12 @@ class Formatter:
         return not any(each.name.endswith(LOG) for each in self._file_system.scan(f"{path}/{name}"))
 
     def _write_bootstrap(self, path: str) -> None:
-        level = self._levels[METADATA_VERSION]
-        values = [encode_record(record, level) for record in self._bootstrap_records()]
-        batches = snapshot_batches(0, 0, (), values, self._now_ms)
+        batches = snapshot_batches(0, 0, (), self._bootstrap_values(), self._now_ms)
         replace_file(self._file_system, f"{path}/{BOOTSTRAP}", b"".join(batches))
+
+    def _bootstrap_values(self) -> list[bytes]:
+        level = self._levels[METADATA_VERSION]
+        return [encode_record(record, level) for record in self._bootstrap_records()]
 
     def _bootstrap_records(self) -> list[Message]:
         """Return the first records of the metadata log.
@@ -421,13 +435,17 @@ class Formatter:
         ]
         return [*features, *self._credentials]
 
-    def _write_voters(self, path: str, voters: VoterSet) -> None:
-        if self._kraft_version == KRAFT_VERSION_STATIC:
+    def _write_starting(self, path: str, voters: VoterSet | None) -> None:
+        """Write the zero checkpoint, unless there is nothing to write."""
+        is_static = self._kraft_version == KRAFT_VERSION_STATIC
+        has_records = self._config.is_controller and (is_static or voters is not None)
+        messages = [] if is_static or voters is None else voters_messages(voters)
+        if not messages and not has_records:
             return
         directory = f"{path}/{METADATA_PARTITION}"
         ensure_directory(self._file_system, directory)
-        messages = voters_messages(voters)
-        batches = snapshot_batches(0, self._now_ms, messages, (), self._now_ms)
+        values = self._bootstrap_values() if has_records else ()
+        batches = snapshot_batches(0, self._now_ms, messages, values, self._now_ms)
         write_snapshot(self._file_system, f"{directory}/{STARTING.name}", batches, directory)
 
     def _write_properties(self, path: str, cluster_id: str, directory_id: bytes) -> None:

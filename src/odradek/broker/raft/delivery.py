@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from odradek.broker.raft.listener import CommittedBatch, LeaderAndEpoch, RaftListener
 from odradek.broker.raft.metadata_log import MetadataLog
+from odradek.broker.raft.snapshots import STARTING
 from odradek.core.metadata.record import decode_record
 from odradek.core.raft.election import NO_LEADER
 from odradek.core.raft.leader import Leader
@@ -109,7 +110,7 @@ class Delivery:
         latest = self._log.latest_snapshot
         if latest is not None:
             self._delivered = latest.offset
-            values = self._log.read_snapshot(latest).values
+            values = [] if latest == STARTING else self._log.read_snapshot(latest).values
             for listener in self._listeners:
                 listener.handle_load_snapshot(latest, map(decode_record, values))
 

@@ -52,7 +52,11 @@ class SnapshotId(OffsetAndEpoch):
 
 
 STARTING = SnapshotId(0, 0)
-"""The snapshot from formatting: no records, but kraft.version and the voters."""
+"""The zero checkpoint, from formatting: kraft.version, the voters and the first records.
+
+As in Apache Kafka, its records are not the state of the cluster. The first leader appends them to the
+empty log, from which all nodes get them (`node.format`). So it is never sent to another node.
+"""
 
 
 class SnapshotFile(NamedTuple):

@@ -11,8 +11,11 @@ from collections.abc import Sequence
 
 from odradek.core.controller.configs import MIN_INSYNC_REPLICAS
 from odradek.core.metadata.errors import MetadataError
+from odradek.core.metadata.releases import unsupported
 from odradek.core.metadata.versions import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
+    LEVEL_MAX,
+    LEVEL_MIN,
     LEVEL_TRANSACTIONS,
     METADATA_VERSION,
 )
@@ -37,7 +40,8 @@ def bootstrap_records(
     attempt was interrupted. Then the first record aborts the transaction of that attempt.
 
     Raises:
-        MetadataError: the records do not finalize metadata.version.
+        MetadataError: the records do not finalize metadata.version, or another level than those
+            that this node supports.
     """
     levels = {
         each.name: each.feature_level for each in bootstrap if isinstance(each, FeatureLevelRecord)
@@ -45,6 +49,8 @@ def bootstrap_records(
     level = levels.get(METADATA_VERSION, 0)
     if not level:
         raise MetadataError(f"the node was formatted without {METADATA_VERSION}; format it again")
+    if not LEVEL_MIN <= level <= LEVEL_MAX:
+        raise MetadataError(unsupported(level))
     records: list[Message] = [*bootstrap]
     if levels.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0:
         # With ELR, min.insync.replicas has one value for all brokers. So the log must contain this

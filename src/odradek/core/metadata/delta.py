@@ -26,6 +26,7 @@ from odradek.core.metadata.image import (
     MetadataImage,
     ScramCredential,
 )
+from odradek.core.metadata.releases import unsupported
 from odradek.core.metadata.topics_delta import TopicDelta, TopicsDelta
 from odradek.core.metadata.versions import KRAFT_VERSION, LEVEL_MAX, LEVEL_MIN, METADATA_VERSION
 from odradek.model.config_resource import ResourceType
@@ -250,10 +251,7 @@ class MetadataDelta:
     def _feature_level(self, record: FeatureLevelRecord) -> None:
         if record.name == METADATA_VERSION:
             if not LEVEL_MIN <= record.feature_level <= LEVEL_MAX:
-                raise ReplayError(
-                    f"metadata.version {record.feature_level} is outside what this node "
-                    f"understands ({LEVEL_MIN} to {LEVEL_MAX})"
-                )
+                raise ReplayError(unsupported(record.feature_level))
         elif record.name == KRAFT_VERSION:
             return  # some old logs have this record; only the control records count (KAFKA-18979)
         if record.feature_level == 0:

@@ -39,6 +39,8 @@ LEVEL_NAMES: Mapping[int, str] = dict(
     )
 )
 """The name of each level of metadata.version."""
+_NEWER_LEVEL_NAMES = {31: "4.4-IV0", 32: "4.4-IV1", 33: "4.4-IV2"}
+"""The names of levels that are not supported, for messages."""
 
 _DEFAULT_SINCE = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: ((26, 1),),
@@ -48,6 +50,20 @@ _DEFAULT_SINCE = {
     TRANSACTION_VERSION: ((24, 2),),
 }
 """For each feature, the levels of metadata.version from which on it has another default level."""
+
+
+def unsupported(level: int) -> str:
+    """Return a message for people about a level of metadata.version that is not supported."""
+    name = _NEWER_LEVEL_NAMES.get(level, "of an unknown release")
+    if level < LEVEL_MIN:
+        return (
+            f"metadata.version {level} is too old: this node supports {LEVEL_MIN} "
+            f"({LEVEL_NAMES[LEVEL_MIN]}) and higher; upgrade the cluster with Apache Kafka 3.9 first"
+        )
+    return (
+        f"metadata.version {level} ({name}) is not supported: this node supports {LEVEL_MIN} to "
+        f"{LEVEL_MAX} ({LEVEL_NAMES[LEVEL_MAX]}); use a newer release of Odradek"
+    )
 
 
 def level_of_release(text: str) -> int | None:
