@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import gc
 import os
 import random
@@ -269,6 +270,23 @@ def test_a_full_buffer(made, broker):
     producer.flush()
 
 
+def test_a_broker_that_does_not_read_keeps_nobody_waiting(made, broker):
+    """The connection is not given up, however long the broker reads nothing."""
+    producer = made(batch_size=1_000_000, socket_connection_setup_timeout_ms=100)
+    producer.send("t", b"x").wait()
+    before = broker.requests("ApiVersions")
+    broker.pause()
+    try:
+        deliveries = [producer.send("t", bytes(900_000), partition=n % 2) for n in range(20)]
+        with pytest.raises(RequestTimeoutError, match="not written after"):
+            producer.flush(0.5)
+    finally:
+        broker.resume()
+    producer.flush()
+    assert all(each.offset >= 0 for each in deliveries)
+    assert broker.requests("ApiVersions") == before
+
+
 def test_a_signal_interrupts_the_wait(made, broker):
     producer = made()
     producer.send("t", b"x").wait()
@@ -298,15 +316,16 @@ def test_interrupted_calls_lose_and_spoil_nothing(made, broker, cluster):
     number = 0
     for _ in range(100):
         timer = threading.Timer(draw.random() * 0.01, signal.pthread_kill, (main, signal.SIGINT))
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             timer.start()
-            while True:
+            for _ in range(20_000):
                 number += 1
                 producer.send("interrupted", b"%d" % number)
                 if number % 3_000 == 0:
                     producer.flush()
-        except KeyboardInterrupt:
+        with contextlib.suppress(KeyboardInterrupt):
             timer.join()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     producer.flush()
     consumer = Consumer(cluster)
     place = TopicPartition("interrupted", 0)

@@ -7,6 +7,7 @@ from odradek.client import connection as connection_module
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
+from odradek.client.producer import Producer
 from odradek.client.security import parse_security
 from odradek.wire.generated.metadata_request import MetadataRequest
 from odradek.wire.generated.metadata_response import MetadataResponse
@@ -102,3 +103,22 @@ def test_a_client_without_sasl(ports):
     refused = invoke("topic", "list", bootstrap=f"127.0.0.1:{ports['CLIENT']}")
     assert refused.code == 1
     assert "may need another security.protocol than PLAINTEXT" in refused.err
+
+
+def test_a_producer_authenticates_again_while_it_writes(ports, monkeypatch):
+    began = []
+    real = connection_module.authenticate
+
+    def authenticate(*args):
+        if began:  # only the first session is at its end at once
+            monkeypatch.setattr(connection_module, "SESSION_USED", 0.5)
+        began.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(connection_module, "authenticate", authenticate)
+    monkeypatch.setattr(connection_module, "SESSION_USED", 0)
+    servers = f"127.0.0.1:{ports['LONG']}"
+    with Producer({**SETTINGS, "bootstrap.servers": servers}, batch_size=100) as producer:
+        sent = [producer.send("orders", b"%d" % n) for n in range(100)]
+    assert all(each.offset >= 0 for each in sent)
+    assert len(began) == 2

@@ -153,6 +153,9 @@ class Connection:
         self._correlation_id = 0
         self._frame: bytearray | None = None
         self._filled = 0
+        self._is_patient = False
+        self._outbox: deque[memoryview] = deque()
+        """What a patient connection has not written."""
         deadline = Deadline(timeout_ms)
         secure: Callable[[socket.socket, Address, int], socket.socket] | None = None
         if security.tls is not None:
@@ -286,12 +289,55 @@ class Connection:
         assert request.API_KEY is not None
         version = self.version_of(BY_KEY[request.API_KEY], version_max)
         if self._again_ms is not None and monotonic_ms() >= self._again_ms:
-            try:
-                self._authenticate(Deadline(self._timeout_ms))
-            except ClientError:
-                self.close()
-                raise
+            self._authenticate_again()
         return self._write(request, version, response_class)
+
+    def _authenticate_again(self) -> None:
+        is_patient, self._is_patient = self._is_patient, False
+        try:
+            while self._outbox:
+                self._write_all(self._outbox.popleft())
+            self._authenticate(Deadline(self._timeout_ms))
+            if is_patient:
+                self.become_patient()
+        except ClientError:
+            self.close()
+            raise
+
+    def become_patient(self) -> None:
+        """From now on, `send` does not wait until the broker takes the bytes.
+
+        The owner calls `write_waiting` when the connection is writable, and `poll` instead of
+        `receive`.
+        """
+        self._is_patient = True
+        self._socket.setblocking(False)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether bytes wait for being written."""
+        return bool(self._outbox)
+
+    def write_waiting(self) -> None:
+        """Write what a patient connection can write now.
+
+        Raises:
+            DisconnectedError: the connection is broken.
+        """
+        outbox = self._outbox
+        while outbox:
+            try:
+                count = self._socket.send(outbox[0])
+            except self._not_now:
+                return
+            except OSError as error:
+                broken = self._broken(self._earlier_error(error))
+                self.close()
+                raise broken from error
+            if count == len(outbox[0]):
+                outbox.popleft()
+            else:
+                outbox[0] = outbox[0][count:]
 
     def send_unanswered(self, request: Message, version_max: int = 32767) -> None:
         """Write a request that has no response: Produce with acks=0.
@@ -339,16 +385,24 @@ class Connection:
                 f"the broker at {self.address} is too old: {api.name} {version}: {error}"
             ) from error
         parts[0] = _LENGTH.pack(sum(map(len, parts)))
+        data = b"".join(parts)
+        if self._is_patient:
+            self._outbox.append(memoryview(data))
+            self.write_waiting()
+        else:
+            self._write_all(data)
+        pending = Pending(api, version, self._correlation_id, response_class)
+        self._pending.append(pending)  # type: ignore[arg-type]
+        return pending
+
+    def _write_all(self, data: bytes | memoryview) -> None:
         try:
             self._socket.settimeout(self._timeout_ms / 1000)
-            self._socket.sendall(b"".join(parts))
+            self._socket.sendall(data)
         except OSError as error:
             broken = self._broken(self._earlier_error(error))
             self.close()
             raise broken from error
-        pending = Pending(api, version, self._correlation_id, response_class)
-        self._pending.append(pending)  # type: ignore[arg-type]
-        return pending
 
     # -- responses --------------------------------------------------------------------------
 
@@ -407,7 +461,8 @@ class Connection:
             self._frame, self._filled = bytearray(4), 0
         view = memoryview(self._frame)
         try:
-            self._socket.settimeout(timeout_ms / 1000)
+            if not self._is_patient:
+                self._socket.settimeout(timeout_ms / 1000)
             count = self._socket.recv_into(view[self._filled :])
         except self._not_now:
             return False
@@ -513,6 +568,7 @@ class Connection:
         """Close the socket. Requests in flight get no response."""
         self._socket.close()
         self._pending.clear()
+        self._outbox.clear()
 
 
 def _sasl_advice(failure: SaslFailure) -> str:

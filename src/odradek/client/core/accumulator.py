@@ -125,10 +125,10 @@ class Accumulator:
         self.buffered_bytes += size
         if sticks:
             topic.sticky.sent(size, is_full=False)
-        delivery = Delivery(batch, encoder.count - 1)
+        index: i64 = encoder.count - 1
         if callback is not None:
-            batch.add_callback(delivery, callback)
-        return delivery
+            batch.add_callback(index, callback)
+        return Delivery(batch, index)
 
     def offer_values(
         self, name: str, values: list[bytes | None], start: i64, timestamp: i64
@@ -193,9 +193,10 @@ class Accumulator:
             encoder.append(timestamp, key, value, headers)
         size: i64 = encoder.size - before
         self.buffered_bytes += size
-        delivery = Delivery(batch, encoder.count - 1)
+        index: i64 = encoder.count - 1
         if callback is not None:
-            batch.add_callback(delivery, callback)
+            batch.add_callback(index, callback)
+        delivery = Delivery(batch, index)
         if encoder.size >= self._batch_bytes:
             self.close(queue)
             is_full = True

@@ -99,7 +99,8 @@ class ProducerBatch:
         """The broker's message for each rejected record, by index (KIP-467)."""
         self.waiter = waiter
         self._callbacks: list[Callable[[Delivery], None]] = []
-        self._called: list[Delivery] = []
+        self._indexes: list[int] = []
+        self._next_call = 0
 
     @property
     def has_sequence(self) -> bool:
@@ -202,16 +203,26 @@ class ProducerBatch:
 
     # -- callbacks ----------------------------------------------------------------------------
 
-    def add_callback(self, delivery: Delivery, callback: Callable[[Delivery], None]) -> None:
-        """Call `callback` with the delivery when the batch is done. It must not be done yet."""
-        self._callbacks.append(callback)
-        self._called.append(delivery)
+    def add_callback(self, index: i64, callback: Callable[[Delivery], None]) -> None:
+        """Call `callback` with the delivery of a record when the batch is done. It must not be done yet.
 
-    def take_callbacks(self) -> list[tuple[Callable[[Delivery], None], Delivery]]:
-        """Return the callbacks, once."""
-        calls = list(zip(self._callbacks, self._called, strict=True))
-        self._callbacks, self._called = [], []
-        return calls
+        The delivery is made then: objects that are kept cost the garbage collector time.
+        """
+        self._callbacks.append(callback)
+        self._indexes.append(index)
+
+    def run_callbacks(self, failed: Callable[[], None]) -> None:
+        """Call the callbacks of a batch that is done, in order. `failed` is called in the handler of
+        each exception. After another BaseException the next call goes on behind the callback.
+        """
+        while self._next_call < len(self._callbacks):
+            place = self._next_call
+            self._next_call = place + 1
+            try:
+                self._callbacks[place](Delivery(self, self._indexes[place]))
+            except Exception:  # noqa: BLE001  (the user's code, whose errors are logged)
+                failed()
+        self._callbacks, self._indexes = [], []
 
     @property
     def has_callbacks(self) -> bool:
@@ -265,10 +276,10 @@ class Delivery:
 
     def callback_later(self, callback: Callable[[Delivery], None]) -> None:
         """Call `callback` as `add_callback` does, but not yet. The owner has its lock."""
-        self._batch.add_callback(self, callback)
+        self._batch.add_callback(self._index, callback)
 
     def add_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call `callback` with this object when it is done; at once if it is done already.
+        """Call `callback` with a delivery like this when it is done; at once if it is done already.
 
         It is called in the thread that notices, between calls of the producer.
         """

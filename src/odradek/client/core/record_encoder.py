@@ -9,7 +9,7 @@ The type `i64` makes compiled code faster. In interpreted code, the same values 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.records.varint import varint
 
@@ -40,8 +40,8 @@ def size_of_varint(value: i64) -> i64:
     return 5
 
 
-def encode_headers(headers: Iterable[tuple[str, bytes | None]]) -> bytes:
-    """Return the number of headers and the headers.
+def encode_headers(headers: Iterable[Any]) -> bytes:
+    """Return the number of headers and the headers, which are pairs of a name and a value.
 
     Raises:
         TypeError: a name is not a string, or a value is not bytes.

@@ -383,11 +383,10 @@ class Producer(Shell):
         """See `Shell`."""
         return self._machine.has_done
 
-    def _take_calls(self) -> list[tuple[Callable[[Delivery], None], Delivery]]:
+    def _take_calls(self) -> list[ProducerBatch]:
         """See `Shell`."""
         with self._lock:
-            batches = self._machine.take_done()
-        return [call for batch in batches for call in batch.take_callbacks()]
+            return self._machine.take_done()
 
     # -- transactions ---------------------------------------------------------------------------
 

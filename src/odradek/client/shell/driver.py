@@ -148,14 +148,26 @@ class WakeUp:
             self._read = self._write = -1
 
 
-def wait(descriptors: Sequence[int], timeout_ms: int | None) -> None:
-    """Wait until a descriptor of `Driver.descriptors` is readable. This needs no lock."""
+class Descriptor(NamedTuple):
+    """A descriptor, and what is waited for: `select.POLLIN` or `select.POLLOUT`, or both."""
+
+    number: int
+    events: int
+
+
+def readable(wake_up: WakeUp) -> Descriptor:
+    """Return what to wait for if `wake_up` ends the wait."""
+    return Descriptor(wake_up.fileno(), select.POLLIN)
+
+
+def wait(descriptors: Sequence[Descriptor], timeout_ms: int | None) -> None:
+    """Wait for a descriptor of `Driver.descriptors`. This needs no lock."""
     if not descriptors:
         return
     poll = select.poll()
-    for each in descriptors:
-        if each >= 0:
-            poll.register(each, select.POLLIN)
+    for number, events in descriptors:
+        if number >= 0:
+            poll.register(number, events)
     poll.poll(timeout_ms)
 
 
@@ -197,6 +209,8 @@ class Driver:
 
     def work(self) -> None:
         """Receive what has arrived and send what is due, without waiting."""
+        if self._is_closed:
+            return
         self._take_opened()
         self._receive()
         self.send()
@@ -225,14 +239,14 @@ class Driver:
         ]
         return max(0, min([WAIT_MS_MAX, *(each - now_ms for each in due)]))
 
-    def descriptors(self) -> list[int]:
+    def descriptors(self) -> list[Descriptor]:
         """Return the descriptors for `wait`, or none if there is something to receive already."""
-        found = [self.wake_up.fileno()]
+        found = [readable(self.wake_up)]
         for connection in self._all():
             if not connection.closed:
                 if connection.has_decrypted:
                     return []
-                found.append(connection.fileno())
+                found.append(Descriptor(connection.fileno(), _events_of(connection)))
         return found
 
     def close(self) -> None:
@@ -278,6 +292,8 @@ class Driver:
         return is_free and connection.address == address
 
     def _take_opened(self) -> None:
+        if not self._opening:
+            return
         for link, opening in [each for each in self._opening.items() if each[1].done]:
             del self._opening[link]
             if opening.connection is not None:
@@ -287,6 +303,7 @@ class Driver:
                 self._not_opened(link, opening.error)
 
     def _opened(self, link: Link | None, connection: Connection) -> None:
+        connection.become_patient()
         if link is None:
             self._first = connection
         else:
@@ -381,26 +398,36 @@ class Driver:
         return True
 
     def _receive(self) -> None:
-        self.wake_up.drain()
         connections = self._all()
-        if not connections:
-            return
         poll = select.poll()
+        poll.register(self.wake_up, select.POLLIN)
         for connection in connections:
             if connection.closed:
                 self._drop(connection, DisconnectedError(f"{connection.address}: closed"))
             else:
-                poll.register(connection, select.POLLIN)
-        ready = {descriptor for descriptor, _ in poll.poll(0)}
+                poll.register(connection, _events_of(connection))
+        ready = dict(poll.poll(0))
+        if self.wake_up.fileno() in ready:
+            self.wake_up.drain()
+        now_ms = monotonic_ms()
         for connection in connections:
-            if connection.fileno() in ready or connection.has_decrypted:
+            events = ready.get(connection.fileno(), 0)
+            if events & select.POLLOUT:
+                self._write_to(connection)
+            if events & ~select.POLLOUT or connection.has_decrypted:
                 self._receive_from(connection)
             waiting = self._under_way.get(connection)
-            if waiting and waiting[0].expires_ms <= monotonic_ms():
+            if waiting and waiting[0].expires_ms <= now_ms:
                 ask = waiting[0].ask
                 name = type(ask.request).__name__.removesuffix("Request")
                 text = f"{connection.address} did not answer {name} within {ask.timeout_ms} ms"
                 self._drop(connection, RequestTimeoutError(text))
+
+    def _write_to(self, connection: Connection) -> None:
+        try:
+            connection.write_waiting()
+        except ClientError as error:
+            self._drop(connection, error)
 
     def _receive_from(self, connection: Connection) -> None:
         waiting = self._under_way.get(connection)
@@ -416,3 +443,7 @@ class Driver:
             del self._under_way[connection]
         except ClientError as error:
             self._drop(connection, error)
+
+
+def _events_of(connection: Connection) -> int:
+    return select.POLLIN | select.POLLOUT if connection.has_waiting else select.POLLIN

@@ -19,12 +19,12 @@ import threading
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import ClientError, ClosedError, TransactionStateError
-from odradek.client.shell.driver import Driver, WakeUp, wait
+from odradek.client.shell.driver import Descriptor, Driver, WakeUp, readable, wait
 from odradek.client.shell.exclusive import Exclusive
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,14 @@ log = logging.getLogger(__name__)
 CALLER_MS = 5
 """For so long after a call, the caller is expected to drive again."""
 _JOIN_SECONDS = 5.0
+
+
+class Calls(Protocol):
+    """Callbacks that are called one after the other."""
+
+    def run_callbacks(self, failed: Callable[[], None]) -> None:
+        """Call them. `failed` is called in the handler of each exception."""
+        ...
 
 
 class Shell:
@@ -48,8 +56,8 @@ class Shell:
         self._keeper_sleeps = False
         self._keeper_wake = WakeUp()
         """Only the keeper drains it. A caller may drain that of the driver before the keeper sees it."""
-        self._calls: deque[tuple[Callable[[Any], None], Any]] = deque()
-        """Callbacks that are being called, in order. Those after one that raised Ctrl-C stay."""
+        self._calls: deque[Calls] = deque()
+        """Callbacks to call, in order. Those after one that raised Ctrl-C stay."""
         self._calling: set[int] = set()
         """The threads that run callbacks."""
         _shells.add(self)
@@ -64,8 +72,8 @@ class Shell:
         """Whether callbacks wait for being called."""
         raise NotImplementedError
 
-    def _take_calls(self) -> list[tuple[Callable[[Any], None], Any]]:
-        """Return the callbacks that wait, with their arguments. This is called without the lock."""
+    def _take_calls(self) -> Sequence[Calls]:
+        """Return the callbacks that wait. This is called without the lock."""
         raise NotImplementedError
 
     # -- the caller -----------------------------------------------------------------------------
@@ -125,16 +133,20 @@ class Shell:
         self._calling.add(ident)
         try:
             while calls:
-                callback, argument = calls.popleft()
+                some = calls.popleft()
                 try:
-                    callback(argument)
-                except Exception:
-                    log.exception("a callback of a %s has failed", self._what)
+                    some.run_callbacks(self._callback_failed)
+                except BaseException:
+                    calls.appendleft(some)  # the others are called later
+                    raise
         except IndexError:
             return  # another thread has called the last one
         finally:
             if not is_nested:
                 self._calling.discard(ident)
+
+    def _callback_failed(self) -> None:
+        log.exception("a callback of a %s has failed", self._what)
 
     # -- the keeper -----------------------------------------------------------------------------
 
@@ -152,13 +164,13 @@ class Shell:
             self._keeper_sleeps = False
             self._keeper_wake.wake()
 
-    def _keeper_turn(self) -> tuple[list[int], int | None] | None:
+    def _keeper_turn(self) -> tuple[list[Descriptor], int | None] | None:
         """Work if the caller does not. Return what to wait for; None at the end."""
         with self._lock:
             if self._problem is not None:
                 return None
             self._keeper_wake.drain()
-            descriptor = self._keeper_wake.fileno()
+            descriptor = readable(self._keeper_wake)
             if monotonic_ms() - self._worked_ms < CALLER_MS:
                 return [descriptor], CALLER_MS
             self._driver.work()
