@@ -14,6 +14,7 @@ from examples.activity import queries
 from examples.activity.actions import STAGES, actions, end, records
 from examples.activity.queries import ACTIVITY, COUNTS, SESSION, SESSIONS
 from odradek.demo import data
+from odradek.pipelines.arguments import at_least_one
 from odradek.pipelines.catalogue import Pipeline
 from odradek.pipelines.command import command
 from odradek.pipelines.places import Line, Places
@@ -60,7 +61,7 @@ def _print_sessions(console: Console, places: Places) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this pipeline."""
-    parser.add_argument("--flights", type=int, default=20_000, help="the year has 336776")
+    parser.add_argument("--flights", type=at_least_one, default=20_000, help="the year has 336776")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from examples.commitlog import database, queries
 from examples.commitlog.database import Primary, Replica
 from examples.commitlog.queries import AIRCRAFT
 from odradek.demo import data
+from odradek.pipelines.arguments import at_least_one
 from odradek.pipelines.catalogue import Pipeline
 from odradek.pipelines.command import command
 from odradek.pipelines.places import Line, Places
@@ -61,7 +62,7 @@ def _print(console: Console, rows: set[database.Row]) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this pipeline."""
-    parser.add_argument("--flights", type=int, default=50_000, help="the year has 336776")
+    parser.add_argument("--flights", type=at_least_one, default=50_000, help="the year has 336776")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from rich.table import Table
 from examples.metrics import queries
 from examples.metrics.queries import ALERT, ALERTS, METRICS, WINDOW, WINDOWS
 from examples.metrics.sampling import Sampler
+from odradek.pipelines.arguments import seconds
 from odradek.pipelines.catalogue import Pipeline
 from odradek.pipelines.command import command
 from odradek.pipelines.places import Line, Places
@@ -57,7 +58,7 @@ def _print_windows(console: Console, places: Places) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this pipeline."""
-    parser.add_argument("--seconds", type=float, default=30, help="how long to sample")
+    parser.add_argument("--seconds", type=seconds, default=30, help="how long to sample")
 
 
 if __name__ == "__main__":

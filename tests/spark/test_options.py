@@ -17,6 +17,9 @@ from odradek.spark.offsets import (
     to_json,
 )
 from odradek.spark.options import (
+    CONNECTION_OPTIONS,
+    READ_OPTIONS,
+    WRITE_OPTIONS,
     Layout,
     ReadFrom,
     Subscription,
@@ -155,6 +158,8 @@ def test_errors_in_stream_options_are_reported():
 
 def test_tuning_of_the_java_client_is_warned_of():
     assert all(name == name.lower() for name in TUNING_IGNORED)
+    known = (*CONNECTION_OPTIONS, *READ_OPTIONS, *WRITE_OPTIONS)
+    assert TUNING_IGNORED.isdisjoint(name.lower() for name in known)
     with pytest.warns(UserWarning, match=r'"kafka\.max\.poll\.records" has no effect'):
         read(**{"kafka.max.poll.records": "500"})
     for name in ("kafka.default.api.timeout.ms", "kafka.client.rack", "metrics.num.samples"):

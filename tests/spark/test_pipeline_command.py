@@ -102,7 +102,9 @@ def test_a_query_that_fails(tmp_path, environment):
         *_, last = events(process)
         assert process.wait() == 1
     assert last["event"] == "failed"
-    assert "this value is bad" in last["error"]
+    assert "this value is bad" in last["error"].splitlines()[0]
+    assert len(last["error"].splitlines()) <= 6, last["error"]
+    assert "Traceback" not in last["error"]
     assert [each["state"] for each in status(environment)] == ["failed"]
 
 

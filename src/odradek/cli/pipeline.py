@@ -116,6 +116,7 @@ def _read_conf(
     help=f"A running broker.  [default: ${BOOTSTRAP_VARIABLE}, or bootstrap.servers in the file of "
     "--command-config; otherwise a broker is started]",
 )
+@click.option("--verbose", is_flag=True, help="Show the log of Spark.")
 @json_lines_option
 @command_config_option
 def run_command(
@@ -127,6 +128,7 @@ def run_command(
     conf: dict[str, str],
     grace_ms: int,
     bootstrap_server: str | None,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Run a pipeline: an example, or a file or module with a function `run`.
@@ -144,17 +146,16 @@ def run_command(
       odradek pipeline run words.py README.md
       odradek pipeline run jobs.words -b broker:9092 --master spark://spark:7077
     """
-    import argparse
-
     _check_installed()
     from odradek.pipelines import catalogue
+    from odradek.pipelines.arguments import Parser
     from odradek.pipelines.catalogue import NoSuchPipelineError, NotAPipelineError
 
     try:
         found = catalogue.load(name)
     except (NoSuchPipelineError, NotAPipelineError) as error:
         raise click.ClickException(str(error)) from error
-    parser = argparse.ArgumentParser(prog=f"odradek pipeline run {name}")
+    parser = Parser(prog=f"odradek pipeline run {name}")
     parsed = catalogue.parse(found, parser, [*arguments])
     from odradek.client.security import SECURITY_SETTINGS
     from odradek.pipelines.runner import AlreadyRunningError, OutputExistsError, RunOptions, execute
@@ -170,6 +171,7 @@ def run_command(
         conf=conf,
         grace_s=grace_ms / 1000,
         as_json=as_json,
+        verbose=verbose,
     )
     try:
         code = execute(found, parsed, options)

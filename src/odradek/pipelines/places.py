@@ -21,8 +21,15 @@ from odradek.client.cluster import Cluster
 from odradek.client.producer import Producer
 from odradek.client.security import parse_security
 
+CREATED = "topics"
+"""The file in the output directory that has the topics which were created."""
+
 Line = tuple[str, object, object]
 """One comparison: a description, the expected value, and the value that was found."""
+
+
+class PipelineError(RuntimeError):
+    """A pipeline cannot go on. The message is for its user: the reason, and what to do."""
 
 
 class StoppedError(RuntimeError):
@@ -62,17 +69,43 @@ class Places:
         """Create topics with the broker's default replication factor.
 
         Nothing is deleted by age, because the data is older than the topics.
-        If the pipeline is continued, the topics may exist.
+        Topics that an earlier run with this output has created may exist.
 
         Raises:
+            PipelineError: topics exist that another run or program has created.
             ClientError: a topic cannot be created.
         """
         configs = {"retention.ms": "-1"} | {k.replace("_", "."): v for k, v in settings.items()}
+        before = self._created()
+        is_ours = self.is_continued and (self.broker_process_id is not None or not before)
+        others = []
         with self.connect() as cluster:
             new = [NewTopic(name, partitions, configs=configs) for name in topics]
-            for made in create_topics(cluster, new).values():
-                if isinstance(made, Exception) and not (self.is_continued and exists_already(made)):
+            for name, made in create_topics(cluster, new).items():
+                if not isinstance(made, Exception):
+                    self._note_created(name)
+                elif not exists_already(made):
                     raise made
+                elif name not in before and not is_ours:
+                    others.append(name)
+        if others:
+            raise PipelineError(
+                f"topics {', '.join(others)} exist on {self.servers}, and no run with the output "
+                f"{self.output} has created them. Delete them with `odradek topic delete "
+                f"{' '.join(others)} -b {self.servers}`, or use another broker"
+            )
+
+    def _created(self) -> set[str]:
+        """Return the topics that runs with this output have created. Earlier versions noted none."""
+        try:
+            return set((self.output / CREATED).read_text(encoding="utf-8").splitlines())
+        except FileNotFoundError:
+            return set()
+
+    def _note_created(self, topic: str) -> None:
+        self.output.mkdir(parents=True, exist_ok=True)
+        with (self.output / CREATED).open("a", encoding="utf-8") as file:
+            file.write(f"{topic}\n")
 
     def send(self, topic: str, records: Iterable[tuple[str, str | None]]) -> int:
         """Write records of (key, value) to a topic, and return their number."""

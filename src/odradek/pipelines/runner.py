@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 import threading
@@ -30,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -43,10 +42,11 @@ from odradek.pipelines import broker, runs, settings
 from odradek.pipelines.broker import BrokerNotStartedError, RunningBroker
 from odradek.pipelines.catalogue import Pipeline
 from odradek.pipelines.listener import ProgressListener, checkpoint_and_groups
-from odradek.pipelines.places import Line, Places, StoppedError, show
+from odradek.pipelines.places import Line, PipelineError, Places, StoppedError, show
 from odradek.pipelines.reports import Report
 from odradek.pipelines.runs import AlreadyRunningError, QueryState, Run, RunFile
 from odradek.spark.java import NoJavaError
+from odradek.spark.sentences import sentence
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -59,8 +59,8 @@ REPORTED_BY_THE_RUNNER = (
 POLL_S = 0.1
 END_TIMEOUT_S = 30.0
 """How long the pipeline's own code may run after Spark has ended."""
-_SPARKS_DETAILS = re.compile(r"\n\nJVM stacktrace|\n=== Streaming Query ===")
-"""What follows the message of an error: frames of Spark's own threads, and the plan of a query."""
+FRAMES_SHOWN = 2
+"""Of an error in the pipeline's code: the last frames, each with its line of code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,8 @@ class RunOptions:
     conf: Mapping[str, str] = field(default_factory=dict)
     grace_s: float = GRACE_S
     as_json: bool = False
+    verbose: bool = False
+    """Whether the log of Spark is shown. What fails a pipeline is shown in any case."""
 
 
 class OutputExistsError(RuntimeError):
@@ -197,8 +199,12 @@ class _Execution:
             self._run(running)
         except StoppedError:
             pass
-        except (PySparkException, NoJavaError, ClientError, SparkNotStartedError) as error:
-            self._fail(_SPARKS_DETAILS.split(str(error))[0].strip())
+        except PySparkException as error:
+            self._fail(sentence(str(error)))
+        except (NoJavaError, ClientError, SparkNotStartedError, PipelineError) as error:
+            self._fail(str(error))
+        except (Py4JNetworkError, ConnectionError) as error:
+            self._fail(_end_of_spark(error))
         except SystemExit as ended:
             self._fail(f"the pipeline called sys.exit({ended.code!r})")
         except Exception as error:  # noqa: BLE001  (of the pipeline's code)
@@ -224,7 +230,10 @@ class _Execution:
             ) from error
         if self._stopping.is_set():
             raise StoppedError
-        _silence(spark, REPORTED_BY_THE_RUNNER)
+        if options.verbose:
+            _silence(spark, REPORTED_BY_THE_RUNNER)
+        else:
+            spark.sparkContext.setLogLevel("OFF")
         listener = ProgressListener(self._on_batch, self._on_end)
         spark.streams.addListener(listener)
         places = Places(
@@ -378,12 +387,21 @@ def _silence(spark: SparkSession, loggers: Iterable[str]) -> None:
 
 
 def _trace(error: Exception) -> list[str]:
-    """Return an error of the pipeline's code with its frames, without those of this module."""
+    """Return an error of the pipeline's code, and the last of its frames, without this module's."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
-    *above, last = traceback.format_exception(error.with_traceback(frames))
-    return [last, *above] if frames is not None else [last]
+    *_, last = traceback.format_exception_only(error)
+    shown = traceback.extract_tb(frames)[-FRAMES_SHOWN:]
+    return [sentence(last) + "\n", *traceback.format_list(shown)]
+
+
+def _end_of_spark(error: Exception) -> str:
+    """Return the message for the end of the JVM, which only the operating system can explain."""
+    return (
+        "Spark's process (java) has ended, for example because the machine has too little memory or "
+        f"it was killed. Start the command again ({type(error).__name__}: {error})"
+    )
 
 
 def _last_batch(query: StreamingQuery) -> int | None:

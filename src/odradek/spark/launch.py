@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from odradek.spark import class_archive, java, spark_home
+from odradek.spark import class_archive, hooks, java, spark_home
 from odradek.spark.distribution import is_local
 from odradek.spark.source import FilteringDataSource
 
@@ -95,12 +95,12 @@ def register(spark: SparkSession) -> None:
     Filter pushdown of Python data sources is enabled.
 
     The session becomes the active session of this thread, because Spark looks up the format in the
-    active session.
+    active session. Writers of data frames do this in each thread (see `hooks`).
     """
     spark.conf.set(FILTER_PUSHDOWN, "true")
     spark.dataSource.register(FilteringDataSource)
-    java_class = SparkSession._get_j_spark_session_class(spark._jvm)
-    java_class.setActiveSession(spark._jsparkSession)
+    hooks.install()
+    hooks.activate(spark)
 
 
 def _defaults(master: str) -> dict[str, str]:

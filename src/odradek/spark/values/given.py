@@ -61,14 +61,6 @@ TUNING_IGNORED = frozenset(
         "sasl.kerberos.min.time.before.relogin",
         "sasl.kerberos.ticket.renew.jitter",
         "sasl.kerberos.ticket.renew.window.factor",
-        "sasl.login.connect.timeout.ms",
-        "sasl.login.read.timeout.ms",
-        "sasl.login.refresh.buffer.seconds",
-        "sasl.login.refresh.min.period.seconds",
-        "sasl.login.refresh.window.factor",
-        "sasl.login.refresh.window.jitter",
-        "sasl.login.retry.backoff.max.ms",
-        "sasl.login.retry.backoff.ms",
         "send.buffer.bytes",
         "session.timeout.ms",
         "socket.connection.setup.timeout.max.ms",
@@ -81,6 +73,9 @@ TUNING_IGNORED = frozenset(
 )
 """Settings that are ignored, in lower case and without the prefix `kafka.`."""
 
+NEAR = 0.7
+"""How similar a name must be to be suggested, from 0 to 1."""
+
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -91,7 +86,7 @@ def nearest(
     """Return a question for the known name that is most similar to `name`, or nothing."""
     import difflib  # only errors need it
 
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=NEAR)
     return f". Did you mean {shown(close[0])}?" if close else ""
 
 
@@ -112,8 +107,9 @@ class Given:
                 raise ValueError(self._unknown(given, folded, by_folded))
 
     def _unknown(self, given: str, folded: str, by_folded: Mapping[str, str]) -> str:
-        hint = nearest(folded, by_folded, by_folded.__getitem__).removeprefix(".")
-        return f'unknown option "{given}".{hint} Known are: {", ".join(self._known)}'
+        hint = nearest(folded, by_folded, by_folded.__getitem__)
+        advice = hint or f". Known are: {', '.join(self._known)}"
+        return f'unknown option "{given}"{advice}'
 
     def has(self, name: str) -> bool:
         """Whether an option was given."""
