@@ -153,6 +153,10 @@ class ClosedError(ClientError):
     """The object was closed before, or belongs to another process."""
 
 
+class CommitFailedError(ClientError):
+    """Offsets were not committed, because the group has given the partitions to others."""
+
+
 class BrokerError(ClientError):
     """A broker responded with an error.
 
