@@ -11,28 +11,42 @@ from rich.console import Console
 from rich.table import Table
 
 from examples.logs.lake import Lake
-from examples.logs.shipping import log_files, ship
+from examples.logs.shipping import ship
+from odradek.config import extras
 from odradek.pipelines.catalogue import Pipeline
 from odradek.pipelines.command import command
-from odradek.pipelines.places import Line, Places
+from odradek.pipelines.inputs import STDIN, files
+from odradek.pipelines.places import Line, PipelineError, Places
 
 TOPIC = "logs"
 LINES_PER_BATCH = 20_000
 DAYS_SHOWN = 10
+SKIPPED_SHOWN = 20
 
 
 def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
     """Ship the lines, load them into the lake, and reconcile."""
+    from examples.logs.check import reconcile
+
     places.create(TOPIC)
-    shipped = ship(places, TOPIC, log_files(options.logs))
-    console.print(f"{sum(shipped.values())} lines of {len(shipped)} files are in the topic {TOPIC}")
+    shipment = ship(places, TOPIC, files(options.input, places.output / "input"))
+    skipped = [str(each) for each in shipment.skipped]
+    skipped += [f"{file}: line {line} is skipped: too long" for file, line in shipment.too_long]
+    for each in skipped[:SKIPPED_SHOWN]:
+        console.print(each, markup=False)
+    if len(skipped) > SKIPPED_SHOWN:
+        console.print(f"... and {len(skipped) - SKIPPED_SHOWN} more")
+    count = len(shipment.bytes_read)
+    console.print(f"{shipment.sent} lines of {count} files are in the topic {TOPIC}")
+    if not shipment.sent:
+        raise PipelineError(f"there are no lines in {', '.join(map(str, options.input))}")
     lake = Lake(places)
     lake.load(TOPIC, LINES_PER_BATCH)
     _print_days(console, lake)
     console.print(f"\nThe last lines with {options.search!r}:")
     for row in lake.search(options.search, 5).collect():
         console.print(f"  {row.time} {Path(row.file).name}:{row.line} {row.text}", markup=False)
-    return lake.reconcile(shipped)
+    return reconcile(shipment, lake.files())
 
 
 def _print_days(console: Console, lake: Lake) -> None:
@@ -50,7 +64,15 @@ def _print_days(console: Console, lake: Lake) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this pipeline."""
-    parser.add_argument("--logs", type=Path, nargs="+", default=[Path("/var/log")])
+    parser.add_argument(
+        "--input",
+        "--logs",
+        type=Path,
+        nargs="+",
+        default=[Path("/var/log")],
+        metavar="PATH",
+        help="files and directories, also compressed; - is the standard input",
+    )
     parser.add_argument("--search", default="install", help="a word to search in the lake")
 
 
@@ -58,10 +80,12 @@ def check(options: argparse.Namespace) -> None:
     """Check the options before anything is started.
 
     Raises:
-        ValueError: there are no logs.
+        ValueError: there is no such file, or no file at all, or DuckDB is not installed.
     """
-    if not log_files(options.logs):
-        raise ValueError(f"no readable text files in {', '.join(map(str, options.logs))}")
+    if not files(options.input) and STDIN not in options.input:
+        raise ValueError(f"there are no files in {', '.join(map(str, options.input))}")
+    if extras.missing(["duckdb"]):
+        raise ValueError(f"the check needs DuckDB: {extras.install(extras.DEMO)}")
 
 
 if __name__ == "__main__":

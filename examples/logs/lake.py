@@ -7,16 +7,21 @@ with a day reads only the files of this day. Spark's file sink writes each micro
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from odradek.pipelines.places import Places
 
 LINE = "file STRING, line INT, text STRING"
+ROW = f"{LINE}, time TIMESTAMP, level STRING, day STRING"
+"""Spark would take `day` for a date if all lines have one."""
 TIME = r"(\d{4}-\d{2}-\d{2})[ T]+(\d{2}:\d{2}:\d{2})"
 """The time of a line in the logs of dpkg, apt, systemd, Spark's event logs, and many others."""
-LEVEL = r"(?i)\b(fatal|critical|error|warning|warn|info|debug)\b"
+WEB_TIME = r"\[(\d{2}/[A-Za-z]{3}/\d{4}):(\d{2}:\d{2}:\d{2})"
+"""The time of a line in the Common Log Format of web servers."""
+LEVEL = r"(?i)(?<![0-9A-Za-z_])(fatal|critical|error|warning|warn|info|debug)(?![0-9A-Za-z_])"
 UNDATED = "undated"
 
 
@@ -48,37 +53,27 @@ class Lake:
 
     def read(self) -> DataFrame:
         """Return all lines."""
-        return self.places.spark.read.parquet(self.path)
+        return self.places.spark.read.schema(ROW).parquet(self.path)
 
     def search(self, word: str, limit: int) -> DataFrame:
         """Return the last lines with a word, in any case."""
         found = self.read().where(sf.lower("text").contains(word.lower()))
         return found.orderBy(sf.desc("time"), "file", "line").limit(limit)
 
-    def reconcile(self, shipped: dict[str, int]) -> list[tuple[str, int, int]]:
-        """Return (file, lines shipped, different lines in the lake), and a line for all files.
-
-        A line that is in the lake twice makes the last line differ.
-        """
-        lines = (
-            self.read()
-            .groupBy("file")
-            .agg(sf.count("*").alias("count"), sf.countDistinct("line").alias("different"))
-        )
-        found = {row.file: row for row in lines.collect()}
-        result = [
-            (file, count, found[file].different if file in found else 0)
-            for file, count in shipped.items()
-        ]
-        total = sum(row["count"] for row in found.values())
-        return [*result, ("all files", sum(shipped.values()), total)]
+    def files(self) -> list[str]:
+        """Return the Parquet files of committed micro-batches."""
+        return [unquote(urlsplit(each).path) for each in self.read().inputFiles()]
 
 
 def parsed(lines: DataFrame) -> DataFrame:
     """Return lines with their time, level and day."""
-    day, clock = (sf.regexp_extract("text", TIME, group) for group in (1, 2))
-    time = sf.try_to_timestamp(sf.concat_ws(" ", day, clock), sf.lit("yyyy-MM-dd HH:mm:ss"))
+    time = sf.coalesce(_time(TIME, "yyyy-MM-dd HH:mm:ss"), _time(WEB_TIME, "dd/MMM/yyyy HH:mm:ss"))
     level = sf.nullif(sf.lower(sf.regexp_extract("text", LEVEL, 1)), sf.lit(""))
     timed = lines.withColumns({"time": time, "level": level})
     day_of = sf.coalesce(sf.date_format("time", "yyyy-MM-dd"), sf.lit(UNDATED))
     return timed.withColumn("day", day_of)
+
+
+def _time(pattern: str, layout: str) -> Column:
+    day, clock = (sf.regexp_extract("text", pattern, group) for group in (1, 2))
+    return sf.try_to_timestamp(sf.concat_ws(" ", day, clock), sf.lit(layout))

@@ -1,4 +1,4 @@
-"""The pipelines of `examples/` end with exact results."""
+"""The pipeline `metrics` as a command: it ends with exact results."""
 
 from __future__ import annotations
 
@@ -31,16 +31,3 @@ def test_metrics(tmp_path: Path) -> None:
     shown = run("examples.metrics", "--seconds", "3", "--output", str(tmp_path / "output"))
     assert "system.cpu" in shown
     assert "samples in windows" in shown
-
-
-def test_logs(tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
-    (logs / "deep").mkdir(parents=True)
-    (logs / "dpkg.log").write_text("2026-11-01 10:00:00 status installed x\n2026-11-02 Error: no\n")
-    (logs / "deep" / "app").write_text("2026-11-02T10:00:01 ERROR broken\n  at a line\nunfinished")
-    (logs / "binary").write_bytes(b"\0" * 10)
-    shown = run("examples.logs", "--logs", str(logs), "--output", str(tmp_path / "output"))
-    assert "4 lines of 2 files" in shown
-    assert "2026-11-01 10:00:00 dpkg.log:1 2026-11-01 10:00:00 status installed x" in shown
-    days = {each.name for each in (tmp_path / "output" / "lake").iterdir() if each.is_dir()}
-    assert days - {"_spark_metadata"} == {"day=2026-11-01", "day=2026-11-02", "day=undated"}

@@ -1,22 +1,26 @@
 """The pipelines of `examples/` reconcile, on a part of their data, in the session of the tests.
 
-`test_examples.py` runs two other pipelines as commands.
+`test_examples.py` runs another pipeline as a command.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import io
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from examples.activity import __main__ as activity
 from examples.commitlog import __main__ as commitlog
+from examples.logs import __main__ as logs
 from examples.stages import __main__ as stages
 from examples.suggestions import __main__ as suggestions
 from rich.console import Console
 
+from odradek.client.admin.topics import delete_topics
 from odradek.pipelines.places import Places, show
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,6 +51,56 @@ def test_what_went_in_came_out(spark, servers, tmp_path, run, flights, shown):
     code = show(console, lines)
     assert code == 0, console.file.getvalue()
     assert shown in console.file.getvalue()
+
+
+def run_logs(spark, servers, directory, *given: Path) -> tuple[str, list, Path]:
+    """What the pipeline prints, what it reconciles, and the directory of the lake."""
+    console = Console(file=io.StringIO(), width=200)
+    places = Places(spark, servers, directory / "output")
+    options = argparse.Namespace(input=[*given], search="error")
+    lines = logs.run(console, places, options)
+    assert show(console, lines) == 0, console.file.getvalue()
+    return console.file.getvalue(), lines, directory / "output" / "lake"
+
+
+@pytest.fixture
+def topic_of_logs(cluster):
+    """Deletes the topic at the end."""
+    yield
+    delete_topics(cluster, [logs.TOPIC])
+
+
+def test_logs_of_all_kinds_are_read_or_listed(spark, servers, tmp_path, topic_of_logs):
+    given = tmp_path / "logs"
+    (given / "deep").mkdir(parents=True)
+    (given / "dpkg.log").write_bytes(b"2026-11-01 10:00:00 status x\n2026-11-02 Error: no\n")
+    (given / "deep" / "app").write_bytes(b"2026-11-02T10:00:01 ERROR a\0b\n  at a line\nunfinished")
+    (given / "web").write_bytes(
+        b'::1 - - [10/Oct/2000:13:55:36 -0700] "GET /caf\xc3\xa9\xff" 200\n'
+    )
+    (given / "old.gz").write_bytes(gzip.compress(b"one\n2026-13-45 10:00:00 \xc3\xa9error_\n"))
+    (given / "old.zst").write_bytes(pa.compress(b"two\n\n", "zstd", asbytes=True))
+    (given / "long").write_bytes(b"x" * 1_000_000 + b"\nshort\n")
+    (given / "cut.gz").write_bytes(gzip.compress(b"three\n" * 1000)[:30])
+    (given / "binary").write_bytes(b"\0\n" * 10)
+    shown, lines, lake = run_logs(spark, servers, tmp_path, given)
+    assert "11 lines of 6 files are in the topic" in shown
+    assert f"{given / 'binary'}: 10 lines are skipped: it is not text" in shown
+    assert f"{given / 'long'}: line 1 is skipped: too long" in shown
+    assert f"{given / 'cut.gz'}: an unknown number of lines are skipped: it is damaged" in shown
+    assert (str(given / "deep" / "app"), 3, 3) in lines
+    assert ("all lines that were given", 22, 22) in lines
+    days = {each.name for each in lake.iterdir() if each.name.startswith("day=")}
+    dated = {"day=2000-10-10", "day=2026-11-01", "day=2026-11-02"}
+    assert days == {*dated, "day=undated"}
+
+
+def test_logs_with_a_date_in_each_line(spark, servers, tmp_path, topic_of_logs):
+    file = tmp_path / "app.log"
+    file.write_text("2026-11-28 01:00:00 ERROR a\n2026-11-28 01:00:00 INFO b\n")
+    shown, lines, _ = run_logs(spark, servers, tmp_path, file)
+    assert "2026-11-28" in shown
+    assert lines[0] == (str(file), 2, 2)
 
 
 def test_a_difference_is_shown():

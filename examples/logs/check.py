@@ -1,0 +1,119 @@
+"""Computes with DuckDB, from the files that were given, what must be in the lake.
+
+No code of the stream is used: DuckDB splits the lines, and finds times and levels with expressions
+of its own. Then it reads the Parquet files, and compares each line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import cast
+
+import duckdb
+
+from examples.logs.shipping import Shipment
+from odradek.pipelines.inputs import DamagedError, blocks
+from odradek.pipelines.places import Line
+
+PART_BYTES = 32 << 20
+SPLIT = """
+INSERT INTO given
+SELECT $file, $before + unnest(generate_series(1, len(parts))), unnest(parts)
+FROM (SELECT string_split($text, chr(10)) AS parts)
+"""
+CLOCK = "([0-9]{2}:[0-9]{2}:[0-9]{2})"
+PATTERNS = {
+    "iso": f"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})[ T]+{CLOCK}",
+    "web": rf"\[([0-9]{{2}}/[A-Za-z]{{3}}/[0-9]{{4}}):{CLOCK}",
+    "level": r"(?i)\b(fatal|critical|error|warning|warn|info|debug)\b",
+}
+EXPECTED = """
+CREATE TABLE expected AS
+WITH found AS (
+    SELECT *, regexp_extract(text, $iso, ['d', 'c']) AS iso,
+        regexp_extract(text, $web, ['d', 'c']) AS web,
+        lower(regexp_extract(text, $level)) AS word
+    FROM given WHERE (file, line) NOT IN (SELECT file, line FROM too_long)
+), timed AS (
+    SELECT *, coalesce(try_strptime(iso.d || ' ' || iso.c, '%Y-%m-%d %H:%M:%S'),
+        try_strptime(web.d || ' ' || web.c, '%d/%b/%Y %H:%M:%S')) AS time FROM found
+)
+SELECT file, line, text, epoch_us(time) AS time, nullif(word, '') AS level,
+    coalesce(strftime(time, '%Y-%m-%d'), 'undated') AS day FROM timed
+"""
+LAKE = """
+CREATE TABLE lake AS
+SELECT file, line, text, epoch_us(time) AS time, level, day
+FROM read_parquet(?, hive_partitioning = true, hive_types = {'day': VARCHAR})
+"""
+DIFFERENCES = """
+SELECT count(*) FROM (
+    (SELECT * FROM expected EXCEPT ALL SELECT * FROM lake)
+    UNION ALL (SELECT * FROM lake EXCEPT ALL SELECT * FROM expected)
+)
+"""
+BY_FILE = """
+SELECT file, count(e.line), count(l.line)
+FROM expected e FULL JOIN (SELECT DISTINCT file, line FROM lake) l USING (file, line)
+GROUP BY file ORDER BY file
+"""
+
+
+def reconcile(shipment: Shipment, lake: Iterable[str]) -> list[Line]:
+    """Compare the files of a shipment with the Parquet files of the lake.
+
+    Returns for each file (file, its lines, its different lines in the lake), then all lines that were
+    given with those that were loaded or skipped, then the number of lines that differ.
+    """
+    with duckdb.connect() as database:
+        database.execute("CREATE TABLE given (file VARCHAR, line BIGINT, text VARCHAR)")
+        database.execute("CREATE TABLE too_long (file VARCHAR, line BIGINT)")
+        for name, size in shipment.bytes_read.items():
+            _read(database, name, size)
+        for file, line in shipment.too_long:
+            database.execute("INSERT INTO too_long VALUES (?, ?)", [file, line])
+        database.execute(EXPECTED, PATTERNS)
+        database.execute(LAKE, [[*lake]])
+        by_file = cast("list[Line]", database.execute(BY_FILE).fetchall())
+        given, loaded, differing = (
+            _number(database, query)
+            for query in ("SELECT count(*) FROM given", "SELECT count(*) FROM lake", DIFFERENCES)
+        )
+    unread = sum(each.lines or 0 for each in shipment.skipped)
+    return [
+        *by_file,
+        ("all lines that were given", given + unread, loaded + shipment.lines_skipped),
+        ("lines that differ from DuckDB's answer", 0, differing),
+    ]
+
+
+def _number(database: duckdb.DuckDBPyConnection, query: str) -> int:
+    row = database.execute(query).fetchone()
+    assert row is not None, "a count has one row"
+    return int(row[0])
+
+
+def _read(database: duckdb.DuckDBPyConnection, name: str, size: int) -> None:
+    """Add the lines in the first `size` bytes of a file."""
+    before = 0
+    for part in _parts(Path(name), size):
+        text = part.decode("utf-8", "replace")
+        database.execute(SPLIT, {"file": name, "before": before, "text": text})
+        before += text.count("\n") + 1
+
+
+def _parts(path: Path, size: int) -> Iterator[bytes]:
+    """Yield a content in parts that end before a line break, or at the end."""
+    rest = bytearray()
+    try:
+        for block in blocks(path, size):
+            rest += block
+            cut = rest.rfind(b"\n")
+            if len(rest) >= PART_BYTES and cut >= 0:
+                yield bytes(rest[:cut])
+                del rest[: cut + 1]
+    except DamagedError:  # it was damaged when it was sent, too
+        pass
+    if rest:
+        yield bytes(rest.removesuffix(b"\n"))

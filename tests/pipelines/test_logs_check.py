@@ -1,0 +1,67 @@
+"""DuckDB's check of the lake sees lines that are wrong, lost or doubled."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from examples.logs.check import reconcile
+from examples.logs.shipping import Shipment
+
+TEXTS = ["2026-11-28 01:00:00 ERROR a", "no time: Info", ""]
+NOON = datetime(2026, 11, 28, 1, tzinfo=UTC)
+RIGHT = [("2026-11-28", NOON, "error"), ("undated", None, "info"), ("undated", None, None)]
+
+
+@pytest.fixture
+def shipment(tmp_path: Path) -> Shipment:
+    file = tmp_path / "app.log"
+    content = "\n".join(TEXTS).encode() + b"\n"
+    file.write_bytes(content + b"written later\n")
+    return Shipment({str(file): len(content)}, sent=len(TEXTS))
+
+
+def lake(directory: Path, shipment: Shipment, rows) -> list[str]:
+    """Parquet files with rows (line, day, time, level)."""
+    (file,) = shipment.bytes_read
+    paths = []
+    for count, (line, day, time, level) in enumerate(rows):
+        path = directory / f"day={day}" / f"{count}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        row = {"file": file, "line": line, "text": TEXTS[line - 1], "time": time, "level": level}
+        kinds = [("file", pa.string()), ("line", pa.int32()), ("text", pa.string())]
+        kinds += [("time", pa.timestamp("us", "UTC")), ("level", pa.string())]
+        pq.write_table(pa.Table.from_pylist([row], pa.schema(kinds)), path)
+        paths.append(str(path))
+    return paths
+
+
+def changed(rows, number, **fields):
+    line, day, time, level = rows[number]
+    new = {"line": line, "day": day, "time": time, "level": level, **fields}
+    return [*rows[:number], tuple(new.values()), *rows[number + 1 :]]
+
+
+ROWS = [(number, *each) for number, each in enumerate(RIGHT, 1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "found", "differing"),
+    [
+        (ROWS, 3, 0),
+        (ROWS[:-1], 2, 1),
+        ([*ROWS, ROWS[0]], 4, 1),
+        (changed(ROWS, 0, level="info"), 3, 2),
+        (changed(ROWS, 0, time=NOON.replace(hour=2)), 3, 2),
+        (changed(ROWS, 1, day="2026-11-28"), 3, 2),
+    ],
+    ids=["right", "lost", "doubled", "level", "time", "day"],
+)
+def test_the_lake_is_compared_with_the_file(tmp_path, shipment, rows, found, differing):
+    by_file, everything, differences = reconcile(shipment, lake(tmp_path, shipment, rows))
+    assert by_file[1:] == (3, min(found, 3))
+    assert everything == ("all lines that were given", 3, found)
+    assert differences[1:] == (0, differing)
