@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from tests.coordinator.support import topic_id
 from tests.group.consumer_support import Member, as_topics, beat, settle
@@ -62,6 +64,36 @@ def test_states_on_the_way(coordinator):
     assert state(coordinator) == "Assigning"
     beat(coordinator, GROUP, "two", -1)
     assert state(coordinator) == "Empty"
+
+
+def test_an_empty_group_has_no_old_target(coordinator):
+    """The next member would get the epoch of a target that does not exist (KAFKA-20442)."""
+    one, two = member(coordinator, "one"), member(coordinator, "two")
+    settle([one, two])
+    one.leave()
+    group = coordinator.group(GROUP)
+    assert group.assignment_epoch < group.group_epoch
+    two.leave()
+    group = coordinator.group(GROUP)
+    assert group.assignment_epoch == group.group_epoch
+    assert member(coordinator, "three").epoch == group.group_epoch
+
+
+def test_static_members_return_with_another_assignor(coordinator):
+    """Once most members want it, the partitions are assigned anew (KAFKA-20434)."""
+    names = ("one", "two", "three")
+    first = [
+        member(coordinator, each, "t", instance_id=each, server_assignor="uniform")
+        for each in names
+    ]
+    settle(first)
+    epochs = []
+    for each in names:
+        beat(coordinator, GROUP, each, -2, instance_id=each)
+        fields = {**JOIN, "instance_id": each, "server_assignor": "range"}
+        beat(coordinator, GROUP, f"{each}-again", 0, **fields)
+        epochs.append(coordinator.group(GROUP).group_epoch)
+    assert [later - earlier for earlier, later in pairwise(epochs)] == [1, 0]
 
 
 def test_other_members_get_the_partitions_of_one_that_leaves(coordinator):
@@ -171,6 +203,18 @@ def test_a_full_group():
     member(coordinator, "one")
     assert beat(coordinator, GROUP, "two", 0, **JOIN) == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert beat(coordinator, GROUP, "one", 0, **JOIN).member_epoch == 2
+    coordinator.close()
+
+
+def test_a_static_member_returns_to_a_full_group():
+    coordinator = Coordinator(group_consumer_max_size=1)
+    coordinator.set_topics(t=1)
+    member(coordinator, "one", instance_id="i")
+    fields = {**JOIN, "instance_id": "i"}
+    assert beat(coordinator, GROUP, "two", 0, **fields) == ErrorCode.UNRELEASED_INSTANCE_ID
+    beat(coordinator, GROUP, "one", -2, instance_id="i")
+    assert beat(coordinator, GROUP, "two", 0, **fields).member_epoch == 2
+    assert beat(coordinator, GROUP, "three", 0, **JOIN) == ErrorCode.GROUP_MAX_SIZE_REACHED
     coordinator.close()
 
 

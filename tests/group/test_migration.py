@@ -215,6 +215,28 @@ def test_the_policy_can_forbid_upgrades(policy):
     coordinator.close()
 
 
+def test_the_policy_can_forbid_classic_members():
+    coordinator = Coordinator(group_consumer_migration_policy="disabled")
+    coordinator.set_topics(t=4)
+    new = Member(coordinator, GROUP, "new", "t").join()
+    answer = coordinator.get(coordinator.join(GROUP, instance_id="i", protocols=RANGE))
+    assert answer is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert list(coordinator.group(GROUP).members) == ["new"]
+    new.leave()
+    coordinator.join(GROUP, instance_id="i", protocols=RANGE)
+    coordinator.run(5_000)
+    assert kind(coordinator) == "classic", "the group was empty"
+    coordinator.close()
+
+
+def test_unreadable_subscriptions_are_refused(coordinator):
+    new = Member(coordinator, GROUP, "new", "t").join()
+    unreadable = (("range", b"?"),)
+    answer = coordinator.get(coordinator.join(GROUP, instance_id="i", protocols=unreadable))
+    assert answer is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert not new.beat().error_code
+
+
 def test_the_policy_can_forbid_downgrades():
     coordinator = Coordinator(group_consumer_migration_policy="UPGRADE")
     coordinator.set_topics(t=4)

@@ -116,7 +116,8 @@ class _Consumer(_Writer):
     """A history with the consumer protocol only."""
 
     def write(self) -> None:
-        self.assignors = self.random.choice((("uniform",), ("range",), ("uniform", "range"), ()))
+        # One assignor: Apache Kafka rebalances for ever while two have the same number of votes.
+        self.assignors = self.random.choice((("uniform",), ("range",), ()))
         self.topics = self.some_topics()
         self.is_varied = self.random.random() < 0.5
         if self.random.random() < 0.3:

@@ -1,4 +1,4 @@
-"""Apache Kafka and Odradek give the same responses to random histories of groups.
+"""Apache Kafka 4.4 and Odradek give the same responses to random histories of groups.
 
 By default there are 60 histories. `ODRADEK_HISTORIES=2000 pytest tests/oracle/group_histories` runs
 2000; ODRADEK_HISTORY selects histories by number. If the responses to a history differ, it is run a
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.apache_kafka import NextApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
@@ -126,7 +126,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
             wait_for_coordinators(first)
         shutil.copytree(ours, theirs, dirs_exist_ok=True)
         for broker in (
-            BriefApacheKafka(settings=SETTINGS, directory=theirs),
+            NextApacheKafka(settings=SETTINGS, directory=theirs),
             OdradekNode(settings=SETTINGS, directory=ours),
         ):
             started.append(broker)
@@ -187,11 +187,44 @@ LOOKING: list[Step] = [
 ]
 
 
+def returning() -> Iterator[Step]:
+    """Three static members return one after the other with another assignor, and leave."""
+    for assignor in ("uniform", "range"):
+        for number in range(1, 4):
+            name = f"m{number}"
+            if assignor == "range":
+                yield "leave", {"name": name, "epoch": -2}
+            yield (
+                "join",
+                {
+                    "name": name,
+                    "member_id": f"{name}-{assignor}",
+                    "instance_id": name,
+                    "topics": ["t12", "t7"],
+                    "server_assignor": assignor,
+                },
+            )
+        yield "settle", {"names": ["m1", "m2", "m3"]}
+        yield "describe", {}
+    for number in range(1, 4):
+        yield "leave", {"name": f"m{number}"}
+    yield "describe", {}
+
+
+def test_static_members_change_the_assignor(brokers: Brokers) -> None:
+    """The assignment stays the old one, and the group's epochs differ at the end, before 4.4."""
+    theirs, ours = (
+        Player(broker.port, "returning", topic_ids, END_SECONDS).play(returning())
+        for broker, topic_ids in brokers
+    )
+    assert theirs == ours
+
+
 @pytest.mark.parametrize("is_ours_first", [True, False])
 @pytest.mark.slow("Apache Kafka stops and starts twice")
 def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bool) -> None:
     """The broker changes during a rebalance with members of both protocols. Nothing is lost."""
-    kinds: list[type[Broker]] = [BriefApacheKafka, OdradekNode]
+    kinds: list[type[Broker]] = [NextApacheKafka, OdradekNode]
     seen: list[list[str]] = []
     try:
         for kind in sorted(kinds, key=lambda each: (each is OdradekNode) != is_ours_first):

@@ -63,9 +63,10 @@ class ClassicMembers(Decider):
         Raises:
             ApiError: the member cannot join.
         """
+        self._migration.check_classic_may_join(group)
         is_unknown = not request.member_id
         member_id = request.member_id or uuids.to_text(uuids.make(self._state.random_bytes(16)))
-        self._joining.check_room(group, member_id)
+        self._joining.check_room(group, member_id, request.group_instance_id)
         if not group.supports_classic(
             request.protocol_type, (each.name for each in request.protocols)
         ):
@@ -279,7 +280,8 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
     try:
         subscription, _ = read_subscription(request.protocols[0].metadata)
     except MalformedSubscription as error:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The subscription: {error}.") from error
+        what = f"The subscription: {error}."
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, what) from error
     return subscription
 
 

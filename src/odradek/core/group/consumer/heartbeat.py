@@ -42,7 +42,7 @@ class Heartbeat(Decider):
         log: list[CoordinatorRecord] = []
         group = self._group(request, log)
         member_id = request.member_id or uuids.to_text(uuids.make(self._state.random_bytes(16)))
-        self._joining.check_room(group, request.member_id)
+        self._joining.check_room(group, request.member_id, request.instance_id)
         before = self._member(group, member_id, request, log)
         after = _wish(before, request, requester)
         change = self._joining.take(group, before, after, log, requester.visible)

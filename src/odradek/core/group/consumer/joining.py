@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from odradek.core.coordinator.record import CoordinatorRecord
 from odradek.core.group.consumer import records
+from odradek.core.group.consumer.assignors import configured_assignors
 from odradek.core.group.consumer.group import ConsumerGroup
 from odradek.core.group.consumer.leaving import static_owner
 from odradek.core.group.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
@@ -47,12 +48,14 @@ class Joining:
 
     # -- members --------------------------------------------------------------------------------
 
-    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        """Check that the group is not full.
+    def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+        """Check that the group is not full. A static member that returns replaces its former self.
 
         Raises:
             ApiError: GROUP_MAX_SIZE_REACHED.
         """
+        if instance_id is not None and instance_id in group.static_members:
+            return
         limit = self._state.config.group_consumer_max_size
         if len(group.members) >= limit and member_id not in group.members:
             raise ApiError(
@@ -141,7 +144,9 @@ class Joining:
         counts = (
             has_changed
             if after.uses_classic_protocol
-            else (have_names_changed or regex is RegexChange.RESOLVED)
+            else have_names_changed
+            or regex is RegexChange.RESOLVED
+            or self._has_other_assignor(group, before, after)
         )
         if counts or group.has_stale_metadata(self._state.clock.now_ms()):
             epoch, is_same = self._refresh(group, before, after, counts, log)
@@ -149,6 +154,21 @@ class Joining:
             epoch = group.group_epoch
             is_same = is_homogeneous(group.regex_counts, group.topic_counts, len(group.members))
         return Change(epoch, is_same, has_changed)
+
+    def _has_other_assignor(
+        self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember
+    ) -> bool:
+        """Return whether the group's assignor changes when `before` is replaced by `after`.
+
+        Apache Kafka 4.4 also says so if the vote of the member stays, while two assignors have the
+        same number of votes and its two tables order them differently. Then each heartbeat increases
+        the group epoch.
+        """
+        if before.server_assignor == after.server_assignor:
+            return False
+        default = configured_assignors(self._state.config.group_consumer_assignors)[0]
+        now = group.preferred_assignor() or default
+        return now != (group.preferred_assignor_with(before, after) or default)
 
     def _refresh(
         self,
@@ -160,8 +180,8 @@ class Joining:
     ) -> tuple[int, bool]:
         """Return the group epoch, and whether all members subscribe to the same topics.
 
-        Increase the group epoch if a subscription has changed (`counts`) or if the metadata of the
-        subscribed topics has changed.
+        Increase the group epoch if a subscription or the assignor has changed (`counts`) or if the
+        metadata of the subscribed topics has changed.
         """
         topics = group.topic_counts_with(before, after)
         metadata_hash = self._topics.group_hash(topics)

@@ -77,6 +77,9 @@ class Leaving:
         group_epoch = group.group_epoch + 1
         metadata_hash = self._topics.group_hash(topics)
         log.append(records.group_epoch(group.group_id, group_epoch, metadata_hash))
+        if len(group.members) == len(members):
+            # Otherwise the next member would get the epoch of a target that does not exist.
+            log.append(records.target_epoch(group.group_id, group_epoch, 0))
         for member in members:
             keys.cancel_all(self._state.timers, group.group_id, member.member_id)
         return CoordinatorResult(log, response)

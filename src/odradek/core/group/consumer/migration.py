@@ -38,6 +38,7 @@ from odradek.wire.generated.consumer_group_member_metadata_value import (
 )
 from odradek.wire.generated.sync_group_response import SyncGroupResponse
 
+_DISABLED = "disabled"
 _UPGRADE = frozenset(("upgrade", "bidirectional"))
 _DOWNGRADE = frozenset(("downgrade", "bidirectional"))
 
@@ -82,6 +83,19 @@ class Migration:
         elif group is not None:
             raise _not_found(f"Group {group_id} is not a consumer group.")
         return ConsumerGroup(group_id, self._state.journal)
+
+    def check_classic_may_join(self, group: ConsumerGroup) -> None:
+        """Check that a classic member may join a consumer group that has members.
+
+        Raises:
+            ApiError: INCONSISTENT_GROUP_PROTOCOL.
+        """
+        if self._state.config.group_consumer_migration_policy.lower() == _DISABLED:
+            raise ApiError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"Group {group.group_id} takes no classic members: "
+                "group.consumer.migration.policy is disabled.",
+            )
 
     # -- upgrade --------------------------------------------------------------------------------
 

@@ -225,7 +225,10 @@ class ShareHeartbeat:
             group.group_id, group.group_epoch + 1, self._topics.group_hash(counts)
         )
         KEYS.cancel_all(self._state.timers, group.group_id, member.member_id)
-        return [*records.member_tombstones(group.group_id, member.member_id), epoch]
+        log = [*records.member_tombstones(group.group_id, member.member_id), epoch]
+        if len(group.members) == 1:
+            log.append(records.target_epoch(group.group_id, group.group_epoch + 1, 0))
+        return log
 
     # -- timeouts -------------------------------------------------------------------------------
 

@@ -252,7 +252,10 @@ class StreamsHeartbeat:
             group.validated_topology_epoch,
             group.last_assignment_configs,
         )
-        return [*records.member_tombstones(group.group_id, member.member_id), epoch]
+        log = [*records.member_tombstones(group.group_id, member.member_id), epoch]
+        if len(group.members) == 1:
+            log.append(records.target_epoch(group.group_id, group.group_epoch + 1, 0))
+        return log
 
     # -- timeouts -------------------------------------------------------------------------------
 
