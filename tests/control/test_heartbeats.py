@@ -11,7 +11,8 @@ from odradek.wire.generated.unregister_broker_request import UnregisterBrokerReq
 
 from .harness import Controller, directory
 from .test_broker_decisions import cluster, partition, registration
-from .test_topic_decisions import create, topic
+from .test_election_and_move_decisions import move
+from .test_topic_decisions import create, grow, topic
 
 SESSION_MS = 9_000
 
@@ -336,6 +337,23 @@ def test_cordoned_directories_get_no_new_replicas():
     assert len(controller.heartbeat(1, cordoned=[]).records) == 1
     create(controller, topic("b", 6, 1))
     assert {partition(controller, "b", index).leader for index in range(6)} == {1, 2}
+
+
+def test_replicas_cannot_be_assigned_to_cordoned_directories():
+    """Neither by an administrator (KAFKA-20832)."""
+    controller = Controller().join(1, 2)
+    create(controller, topic("a", assignments={0: [2]}))
+    controller.heartbeat(1, cordoned=[directory(1)])
+    refused = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    (result,) = create(controller, topic("b", assignments={0: [2, 1]}))
+    assert result.error_code == refused
+    assert result.error_message == (
+        "The manual partition assignment includes broker 1, but all its log directories are cordoned."
+    )
+    assert grow(controller, "a", 2, assignments=[[1]]).error_code == refused
+    assert move(controller, [1]) == refused
+    controller.heartbeat(1, cordoned=[])
+    assert not create(controller, topic("b", assignments={0: [2, 1]}))[0].error_code
 
 
 def test_cordoned_directories_before_their_level():

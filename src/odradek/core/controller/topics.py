@@ -249,8 +249,13 @@ def check_assignment(state: ControllerState, brokers: Sequence[int], factor: int
     if not brokers:
         problem = "The manual partition assignment includes an empty replica list."
     for broker in sorted(brokers):
-        if broker not in state.image.cluster.brokers:
+        registration = state.image.cluster.brokers.get(broker)
+        if registration is None:
             problem = problem or f"{includes} broker {broker}, but no such broker is registered."
+        elif not registration.has_uncordoned_directory:
+            problem = problem or (
+                f"{includes} broker {broker}, but all its log directories are cordoned."
+            )
         elif brokers.count(broker) > 1:
             problem = problem or f"{includes} the broker {broker} more than once."
     if not problem and factor is not None and len(brokers) != factor:
