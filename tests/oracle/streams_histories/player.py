@@ -296,7 +296,8 @@ class Player:
                 each.error_code,
                 each.group_state,
                 each.group_epoch,
-                each.assignment_epoch,
+                # An empty group has no older target any more, as in Apache Kafka 4.4 (KAFKA-20442).
+                None if each.group_state == "Empty" else each.assignment_epoch,
                 None
                 if each.topology is None
                 else (each.topology.epoch, repr(each.topology.subtopologies)),
