@@ -1,4 +1,4 @@
-"""Runs Apache Kafka's cleaner in a process, which cleans the given directories."""
+"""Runs the cleaner of Apache Kafka 4.4 in a process, which cleans the given directories."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from compat.lab.maven import kafka_jars
+from compat.lab.maven import next_jars
 from compat.lab.toolchain import Missing, require
 from tests.support.child import Child
 
@@ -34,7 +34,7 @@ class Kafka:
     def __init__(self) -> None:
         """Start the process. Skip the test if Java is not installed."""
         try:
-            java, paths = require("java"), kafka_jars()
+            java, paths = require("java"), next_jars()
         except Missing as reason:
             pytest.skip(str(reason))
         classpath = os.pathsep.join(map(str, paths))

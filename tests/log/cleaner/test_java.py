@@ -269,3 +269,21 @@ def test_a_deleted_key_stays_deleted(kafka, tmp_path):
     ours, kafkas = logs
     assert ours.values(b"deleted") == []
     assert kafkas.values(b"deleted") == [b"old"]
+
+
+def test_a_compacted_log_shrinks_to_nothing(kafka, tmp_path):
+    """Apache Kafka before 4.4 keeps the last batch of each round, without its records."""
+    logs = OneLog(tmp_path / "ours", None), OneLog(tmp_path / "kafkas", kafka)
+    for each in logs:
+        for number in range(3):
+            each.append((b"key %d" % number, None))
+            each.log.roll()
+            each.append((b"later", b"%d" % number))
+            each.clean(10)
+            each.workspace.clock.ms += 2 * SETTINGS["delete_retention_ms"]
+            each.cleaned_to = 0
+            each.log.cleaning.cleaned_to(0)
+            each.clean(10)
+    ours, kafkas = logs
+    assert _content(ours.log) == _content(kafkas.log)
+    assert [each.base_offset for each in read_batches(ours.log)] == [3, 5]

@@ -92,6 +92,43 @@ def test_untouched_batches_are_copied_byte_by_byte(workspace):
     assert [bytes(each.data) for each in read_batches(log)] == before
 
 
+def clean_without_tombstones(log: PartitionLog, workspace: LogWorkspace) -> None:
+    """Clean the whole log before and after the delete horizon of its tombstones."""
+    clean(log, workspace)
+    workspace.clock.ms += 2000
+    log.cleaning.cleaned_to(0)
+    clean(log, workspace)
+
+
+def test_a_round_leaves_no_empty_batch(workspace):
+    """The next round would leave another one (KAFKA-20452)."""
+    log = open_log(workspace)
+    put(log, (b"a", b"1"))
+    put(log, (b"a", None))
+    log.roll()
+    put(log, (b"b", b"1"))
+
+    clean_without_tombstones(log, workspace)
+
+    assert [(each.base_offset, each.count) for each in read_batches(log)] == [(2, 1)]
+
+
+def test_the_last_committed_batch_stays_without_records(workspace):
+    log = open_log(workspace)
+    put(log, (b"a", b"1"))
+    put(log, (b"a", None))
+    log.roll()
+
+    clean_without_tombstones(log, workspace)
+
+    assert [(each.base_offset, each.count) for each in read_batches(log)] == [(1, 0)]
+    put(log, (b"b", b"1"))
+    log.roll()
+    put(log, (b"b", b"2"))
+    clean(log, workspace)
+    assert [(each.base_offset, each.count) for each in read_batches(log)] == [(2, 1), (3, 1)]
+
+
 def test_records_without_a_key_go(workspace):
     log = workspace.open()  # not compacted yet: the setting was changed later
     log.append_as_leader(batch((None, b"x"), (b"a", b"1")), 0)

@@ -11,7 +11,9 @@
   is removed by a round after the delete horizon.
 - The last batch of each producer that has not expired is kept, because its sequence number and
   epoch are needed. If its records are removed, the batch is kept without records.
-- The last batch that may be cleaned is kept in the same way, because its last offset is needed.
+- The last batch below the high watermark is kept in the same way, because its last offset is needed.
+  Every round has a last batch, too, but if all were kept, compacted logs would grow by an empty batch
+  with each round (KAFKA-20452).
 - A batch whose records are all kept is copied unchanged, unless it gets a delete horizon. Other
   batches keep their base offset, last offset, producer and epoch. Their remaining records are
   copied as bytes.
@@ -70,15 +72,15 @@ class BatchFilter:
         transactions: Transactions,
         last_batches: dict[int, LastBatch],
         *,
-        end_offset: int,
+        high_watermark: int,
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
-        """`end_offset` is the first offset that may not be cleaned."""
+        """All offsets below `high_watermark` are committed."""
         self._offset_map = offset_map
         self._transactions = transactions
         self._last_batches = last_batches
-        self._end_offset = end_offset
+        self._high_watermark = high_watermark
         self._now_ms = now_ms
         self._delete_horizon_ms = now_ms + delete_retention_ms
         self.records_read = 0
@@ -121,7 +123,7 @@ class BatchFilter:
 
     def _must_stay(self, batch: RecordBatch) -> bool:
         """Return whether the batch must be written even without records."""
-        if batch.next_offset == self._end_offset:
+        if batch.next_offset == self._high_watermark:
             return True
         last = self._last_batches.get(batch.producer_id) if batch.has_producer_id else None
         if last is None:

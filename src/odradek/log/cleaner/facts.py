@@ -69,6 +69,7 @@ def work_item(
         later_segments=[base for base in log.segments.bases if base >= end_offset],
         first_dirty_offset=cleanable.first_dirty_offset,
         end_offset=end_offset,
+        high_watermark=log.high_watermark,
         producers=producers,
         now_ms=log.partition_directory.storage.clock.now_ms(),
         delete_retention_ms=topic.delete_retention_ms,

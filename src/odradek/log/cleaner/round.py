@@ -103,7 +103,7 @@ class Round:
             self.map,
             transactions,
             {producer: LastBatch(offset, epoch) for producer, offset, epoch in item.producers},
-            end_offset=item.end_offset,
+            high_watermark=item.high_watermark,
             now_ms=item.now_ms,
             delete_retention_ms=item.delete_retention_ms,
         )

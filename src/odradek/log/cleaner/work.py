@@ -26,6 +26,7 @@ class WorkItem:
     first_dirty_offset: int
     end_offset: int
     """The first offset that may not be cleaned. It is the base offset of a segment."""
+    high_watermark: int
     producers: list[tuple[int, int, int]]
     """(producer id, offset of its last batch with records or -1, epoch)"""
     now_ms: int
