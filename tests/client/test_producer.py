@@ -267,7 +267,7 @@ def test_records_that_the_broker_refuses_one_by_one(fake, scripted, made):
 
     fake.answers[PRODUCE] = refuse
     done = []
-    producer = made(scripted, on_batch=done.append)
+    producer = made(scripted, on_batch=done.append, linger_ms=20_000)  # both are in one batch
     refused, other = producer.send("t", b"x"), producer.send("t", b"y")
     with pytest.raises(NotDeliveredError, match="no key"):
         producer.flush()
