@@ -320,6 +320,8 @@ class Producer(Shell):
     def flush(self, timeout: float | None = None) -> None:
         """Send all batches and wait until each is written or has failed; at most `timeout` seconds.
 
+        Their callbacks have returned then.
+
         Raises:
             NotDeliveredError: some records since the last flush were not written.
             RequestTimeoutError: not all are done after `timeout`.
@@ -333,7 +335,7 @@ class Producer(Shell):
             machine.records.flush()
             waiting = machine.unfinished()
             done = self._wait_until(lambda: all(each.done for each in waiting), deadline)
-        self._call_back()
+        self._finish_calls(deadline)
         self._raise_failures()
         if not done:
             raise RequestTimeoutError(f"records are not written after {timeout} s")
@@ -537,7 +539,7 @@ class Producer(Shell):
                     lambda: operation.done, Deadline(max(deadline.remaining_ms, 2_000))
                 )
             machine.fail_all(ClosedError("the producer was closed before the record was written"))
-        self._call_back()
+        self._finish_calls(deadline)
         self._end(ClosedError("the producer is closed", "Make a new one."))
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 import warnings
 import weakref
 from collections import deque
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 CALLER_MS = 5
 """For so long after a call, the caller is expected to drive again."""
+CALLS_SECONDS = 0.001
+"""How long `flush` waits before it looks again whether the keeper is in a callback."""
 _JOIN_SECONDS = 5.0
 
 
@@ -124,14 +127,12 @@ class Shell:
 
     def _call_back(self) -> None:
         """Call the callbacks that wait. The caller does not have the lock."""
-        calls = self._calls
-        calls.extend(self._take_calls())
-        if not calls:
-            return
         ident = threading.get_ident()
         is_nested = ident in self._calling
-        self._calling.add(ident)
+        self._calling.add(ident)  # before they are taken, so that `_finish_calls` misses none
         try:
+            calls = self._calls
+            calls.extend(self._take_calls())
             while calls:
                 some = calls.popleft()
                 try:
@@ -144,6 +145,15 @@ class Shell:
         finally:
             if not is_nested:
                 self._calling.discard(ident)
+
+    def _finish_calls(self, deadline: Deadline | None = None) -> None:
+        """Call the callbacks that wait, and wait for those that other threads are calling."""
+        self._call_back()
+        ident = threading.get_ident()
+        while self._calling - {ident} and not self._is_in_callback():
+            if deadline is not None and deadline.expired:
+                return
+            time.sleep(CALLS_SECONDS)
 
     def _callback_failed(self) -> None:
         log.exception("a callback of a %s has failed", self._what)
