@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -110,7 +112,7 @@ def test_dates_and_times():
         b"{}",
         b'{"t": "noon"}',
         b'{"d": "2026-13-01"}',
-        b'{"t": 5}',
+        b'{"u": 5}',
     ]
     decoded = JsonDecoder(kind).decode(pa.array(values, pa.binary()))
     rows = decoded.rows.to_pylist()
@@ -120,6 +122,90 @@ def test_dates_and_times():
     assert sorted(decoded.reasons) == [4, 5, 6]
     again = JsonDecoder(kind).decode(encode(decoded.rows).cast(pa.binary()))
     assert again.rows.to_pylist() == rows
+
+
+TIMED = pa.struct([("t", pa.timestamp("us", "UTC")), ("l", pa.list_(pa.timestamp("us", "UTC")))])
+
+
+@pytest.mark.parametrize("unit_us", [1_000_000, 1000, 1])
+def test_times_that_are_numbers(unit_us):
+    noon = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    number = int(noon.timestamp()) * 1_000_000 // unit_us
+    given = [
+        {"t": number},
+        {"t": None, "l": [number, None]},
+        {"t": "2026-11-22T12:00:00Z", "l": [number]},
+        {"t": number, "l": ["2026-11-22 12:00:00"]},
+        {"t": 1.5},
+        {"t": True},
+        {"t": 2**62},
+        {"t": f"{number}"},
+    ]
+    values = pa.array([json.dumps(each).encode() for each in given], pa.binary())
+    decoded = JsonDecoder(TIMED, unit_us).decode(values)
+    assert decoded.rows[:4].to_pylist() == [
+        {"t": noon, "l": None},
+        {"t": None, "l": [noon, None]},
+        {"t": noon, "l": [noon]},
+        {"t": noon, "l": [noon]},
+    ]
+    bad = {4, 5, 7} if unit_us == 1 else {4, 5, 6, 7}
+    assert set(decoded.reasons) == bad
+
+
+def test_nanoseconds_are_cut():
+    kind = pa.struct([("t", pa.timestamp("us", "UTC")), ("u", pa.timestamp("us"))])
+    values = [
+        b'{"t": "2026-11-28T01:02:03.123456789Z", "u": "2026-11-28T01:02:03.123456999"}',
+        b'{"t": "2026-11-28T03:02:03.1234567+02:00"}',
+        b'{"t": "2026-11-28 01:02:03.1234569"}',
+    ]
+    rows = JsonDecoder(kind).decode(pa.array(values, pa.binary())).rows.to_pylist()
+    time = datetime(2026, 11, 28, 1, 2, 3, 123456, UTC)
+    assert [row["t"] for row in rows] == [time] * 3
+    assert rows[0]["u"] == time.replace(tzinfo=None)
+
+
+def test_decimals_are_rounded_half_up():
+    kind = pa.struct([("d", pa.decimal128(10, 2))])
+    good = ["1.005", "-1.005", '"1.5"', "1e3", "5", "99999999.994", "null", "0.1"]
+    bad = ["99999999.995", "123456789", '"x"', "true", "1e40"]
+    values = pa.array([b'{"d": %s}' % each.encode() for each in good + bad], pa.binary())
+    decoded = JsonDecoder(kind).decode(values)
+    expected = ["1.01", "-1.01", "1.50", "1000.00", "5.00", "99999999.99", None, "0.10"]
+    found = [row["d"] for row in decoded.rows.to_pylist()[: len(good)]]
+    assert found == [None if each is None else Decimal(each) for each in expected]
+    assert set(decoded.reasons) == {len(good) + n for n in range(len(bad))}
+
+
+def test_maps():
+    kind = pa.struct(
+        [
+            ("m", pa.map_(pa.string(), pa.int32())),
+            ("a", pa.int64()),
+            ("t", pa.map_(pa.string(), pa.timestamp("us", "UTC"))),
+            ("d", pa.map_(pa.string(), pa.decimal128(20, 19))),
+        ]
+    )
+    good = [
+        b'{"a": 1, "m": {"x": 1, "\xc3\xa9": null}, "z": {"y": [1.5]}}',
+        b'{"m": {}}',
+        b'{"m": null, "t": {"s": "2026-11-28T00:00:00Z", "n": 0}}',
+        b'{"d": {"x": 1.0000000000000000001}}',
+    ]
+    bad = [b'{"m": {"x": "1"}}', b'{"m": {"x": 1.5}}', b'{"m": [1]}', b'{"a": "x", "m": {}}']
+    decoder = pickle.loads(pickle.dumps(JsonDecoder(kind)))
+    decoded = decoder.decode(pa.array([*good[:2], bad[0], *good[2:], *bad[1:]], pa.binary()))
+    assert set(decoded.reasons) == {2, 5, 6, 7}
+    rows = [row for row in decoded.rows.to_pylist() if row is not None]
+    nothing = dict.fromkeys(("m", "a", "t", "d"))
+    times = [("s", datetime(2026, 11, 28, tzinfo=UTC)), ("n", datetime(1970, 1, 1, tzinfo=UTC))]
+    assert rows == [
+        nothing | {"a": 1, "m": [("x", 1), ("é", None)]},
+        nothing | {"m": []},
+        nothing | {"t": times},
+        nothing | {"d": [("x", Decimal("1.0000000000000000001"))]},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,8 @@ def test_where_a_stream_starts(given, expected):
         (AVRO | REGISTRY | {"subscribe": "a,b"}, "give valueSubject"),
         (AVRO | REGISTRY | {"registerSchemas": "true"}, 'unknown option "registerSchemas"'),
         ({"decodeErrors": "null"}, "valueFormat and valueSchema are missing"),
+        ({"timestampNumbers": "seconds"}, "timestampNumbers is for valueFormat or keyFormat json"),
+        (TYPED | {"timestampNumbers": "days"}, "timestampNumbers must be one of seconds, milli"),
         ({"badRecordsTopic": "b"}, "badRecordsTopic is for typed values"),
         (TYPED | {"badRecordsTopic": "b", "decodeErrors": "null"}, "not both"),
         (TYPED | {"badRecordsTopic": "a"}, "badRecordsTopic a is read by the same query"),

@@ -28,6 +28,32 @@ NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
 @pytest.mark.spark
+def test_json_is_read_as_by_from_json(spark, servers, make_topic):
+    topic = make_topic()
+    schema = "t TIMESTAMP, d DECIMAL(10,2), m MAP<STRING, INT>"
+    texts = [
+        '{"t": "2026-11-28T01:02:03.123456789Z", "d": 1.005, "m": {"x": 1, "y": null}}',
+        '{"t": 1795827600, "d": -1.005, "m": {}}',
+        '{"t": "2026-11-28T03:02:03.1+02:00", "d": 1e3, "m": null}',
+        '{"t": -1, "d": "12.345"}',
+    ]
+    producer = Producer({"bootstrap.servers": servers})
+    for text in texts:
+        producer.produce(topic, text)
+    producer.flush(30)
+    options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
+    source = spark.read.format("odradek").options(**options)
+    bytes_of = source.load().orderBy("offset").selectExpr("CAST(value AS STRING) AS text")
+    expected = bytes_of.selectExpr(f"from_json(text, '{schema}') AS value").select("value.*")
+    typed_options = {"valueFormat": "json", "valueSchema": schema}
+    found = source.options(**typed_options).load().orderBy("offset").select("value.*")
+    assert found.collect() == expected.collect()
+    milliseconds = source.options(timestampNumbers="milliseconds").load().where("offset = 1")
+    (row,) = milliseconds.selectExpr("CAST(value.t AS DOUBLE) AS t").collect()
+    assert row.t == 1795827.6
+
+
+@pytest.mark.spark
 def test_columns_become_json_and_come_back(spark, servers, make_topic, checkpoint):
     topic = make_topic()
     options = {"kafka.bootstrap.servers": servers, "valueFormat": "json"}
@@ -107,7 +133,18 @@ def test_wrong_schemas_are_reported(schema, message):
     ("field", "message"),
     [
         ({"type": "binary", "nullable": True}, "value.x is of type binary; JSON values have"),
-        ({"type": "decimal(10,2)", "nullable": True}, "value.x is of type decimal"),
+        (
+            {
+                "type": {
+                    "type": "map",
+                    "keyType": "integer",
+                    "valueType": "string",
+                    "valueContainsNull": True,
+                },
+                "nullable": True,
+            },
+            "value.x is of type map<int,string>: the keys of JSON are strings",
+        ),
         ({"type": "long", "nullable": False}, "value.x is NOT NULL"),
     ],
 )
@@ -139,7 +176,7 @@ def test_a_registry_that_is_not_named():
 @pytest.mark.parametrize("name", ["avro", "protobuf"])
 def test_a_library_that_is_not_installed(monkeypatch, name):
     monkeypatch.setitem(sys.modules, f"odradek.spark.values.{name}_format", None)
-    with pytest.raises(ValueError, match=rf"valueFormat={name} needs .* '\.\[spark\]'"):
+    with pytest.raises(ValueError, match=rf"valueFormat={name} needs .* 'odradek\[spark\]'"):
         formats.column_type(Typed("value", name, schema="long"))
 
 

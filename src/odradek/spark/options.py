@@ -28,7 +28,13 @@ from odradek.spark.offsets import (
     parse_listed,
 )
 from odradek.spark.values.given import Given
-from odradek.spark.values.settings import TYPED_OPTIONS, WRITE_ONLY, Typed, parse_typed
+from odradek.spark.values.settings import (
+    TIMESTAMP_NUMBERS,
+    TYPED_OPTIONS,
+    WRITE_ONLY,
+    Typed,
+    parse_typed,
+)
 
 CONNECTION_OPTIONS = (
     "bootstrap.servers",
@@ -51,6 +57,7 @@ READ_OPTIONS = (
     "readFrom",
     "logDirs",
     *TYPED_OPTIONS,
+    TIMESTAMP_NUMBERS,
     "decodeErrors",
     "badRecordsTopic",
     "failOnDataLoss",

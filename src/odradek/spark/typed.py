@@ -20,10 +20,12 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     DateType,
+    DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
     StructField,
@@ -38,12 +40,13 @@ from odradek.spark.options import Layout, WriteOptions
 from odradek.spark.read_schema import UNDECODED_NAMES
 from odradek.spark.values import formats
 from odradek.spark.values.bulk import Decoded, Decoder, Encoder
-from odradek.spark.values.settings import JSON, Typed
+from odradek.spark.values.settings import COLUMNS, JSON, Typed
 
 SIMPLE_TYPES = (
     BooleanType,
     ByteType,
     DateType,
+    DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -99,25 +102,38 @@ def _column_type(typed: Typed) -> DataType | str:
         raise ValueError(f"{name} is not the JSON of a StructType: {error}") from error
 
 
-def check_type(row: DataType, name: str, *, may_be_required: bool = False) -> None:
+def check_type(row: DataType, name: str, *, writing: bool = False) -> None:
     """Check that values of a type can be written as JSON and read from it.
 
     Raises:
-        ValueError: the type is not supported. Or a field is NOT NULL, and `may_be_required` is not
-            set.
+        ValueError: the type is not supported. Or a field is NOT NULL, and values are read.
     """
     if isinstance(row, StructType):
         for field in row.fields:
-            if not field.nullable and not may_be_required:
+            if not field.nullable and not writing:
                 raise ValueError(f"{name}.{field.name} is NOT NULL: fields of JSON may be missing")
             child = f"{name}.{field.name}"
-            check_type(field.dataType, child, may_be_required=may_be_required)
+            if isinstance(field.dataType, MapType) and name in COLUMNS and not writing:
+                _check_map(field.dataType, child)
+                continue
+            check_type(field.dataType, child, writing=writing)
     elif isinstance(row, ArrayType):
-        check_type(row.elementType, f"{name}[]", may_be_required=may_be_required)
-    elif not isinstance(row, SIMPLE_TYPES):
+        check_type(row.elementType, f"{name}[]", writing=writing)
+    elif not isinstance(row, SIMPLE_TYPES) and (writing or not isinstance(row, DecimalType)):
         known = ", ".join(each.typeName() for each in SIMPLE_TYPES)
+        more = "" if writing else ", decimal, and map in the outermost struct"
         raise ValueError(
-            f"{name} is of type {row.simpleString()}; JSON values have {known}, array, struct"
+            f"{name} is of type {row.simpleString()}; JSON values have {known}, array, struct{more}"
+        )
+
+
+def _check_map(kind: MapType, name: str) -> None:
+    if not isinstance(kind.keyType, StringType):
+        raise ValueError(f"{name} is of type {kind.simpleString()}: the keys of JSON are strings")
+    if not isinstance(kind.valueType, (*SIMPLE_TYPES, DecimalType)):
+        raise ValueError(
+            f"{name} is of type {kind.simpleString()}: a map of JSON values cannot have structs, "
+            "arrays or maps as values"
         )
 
 
@@ -206,7 +222,7 @@ def _decoder(typed: Typed, found: DataType) -> Decoder:
     if not isinstance(found, StructType) or not found.fields:
         raise ValueError(f"{typed.option('Schema')} has no fields")
     check_type(found, typed.column)
-    return JsonDecoder(formats.arrow_type(found))
+    return JsonDecoder(formats.arrow_type(found), typed.number_us)
 
 
 def _with_column(batch: pa.RecordBatch, column: ColumnDecoder, decoded: Decoded) -> pa.RecordBatch:
@@ -262,7 +278,7 @@ def check_column(typed: Typed, found: DataType) -> None:
             f"with {typed.option('Format')}=json the column '{typed.column}' must be a struct with "
             f"fields; it is {found.simpleString()}"
         )
-    check_type(found, typed.column, may_be_required=True)
+    check_type(found, typed.column, writing=True)
 
 
 def encoders(options: WriteOptions, frame: StructType) -> Encoders:

@@ -39,6 +39,10 @@ TYPED_OPTIONS = (
     "schemaRegistryUser",
     "schemaRegistryPassword",
 )
+TIMESTAMP_NUMBERS = "timestampNumbers"
+"""The option with the unit of times that are numbers."""
+MICROSECONDS_IN = {"seconds": 1_000_000, "milliseconds": 1000, "microseconds": 1}
+"""The units of such times. Spark's `from_json` has seconds."""
 WRITE_ONLY = ("registerSchemas",)
 
 
@@ -82,6 +86,8 @@ class Typed:
     message: str | None = None
     """The message of a schema of Protobuf. None: the only one."""
     protobuf: ProtobufOptions = ProtobufOptions()
+    number_us: int = MICROSECONDS_IN["seconds"]
+    """The unit of times that are numbers in JSON, in microseconds."""
 
     def option(self, name: str) -> str:
         """Return the name of an option of this column: `valueSchema`, `keySchema`."""
@@ -121,12 +127,15 @@ def parse_typed(
             registers=given.boolean("registerSchemas", True),
             message=given.text(f"{column}Message") or None,
             protobuf=_protobuf(given),
+            number_us=given.choice(TIMESTAMP_NUMBERS, MICROSECONDS_IN, MICROSECONDS_IN["seconds"]),
         )
     if registry is not None and not any(each.registry for each in found.values()):
         raise ValueError("schemaRegistryUrl is for valueFormat or keyFormat avro or protobuf")
     for name in PROTOBUF_OPTIONS:
         if given.has(name) and not any(each.format == PROTOBUF for each in found.values()):
             raise ValueError(f"{name} is for valueFormat or keyFormat protobuf")
+    if given.has(TIMESTAMP_NUMBERS) and not any(each.format == JSON for each in found.values()):
+        raise ValueError(f"{TIMESTAMP_NUMBERS} is for valueFormat or keyFormat json")
     for each in found.values():
         _check(each, writing=writing)
     return found
