@@ -100,6 +100,8 @@ SASL = (
             (
                 "sasl.enabled.mechanisms=OAUTHBEARER",
                 "listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.jwks.endpoint.url=file:///k",
+                "sasl.oauthbearer.expected.audience=kafka",
+                "sasl.oauthbearer.expected.issuer=https://issuer",
                 "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class="
                 "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
                 "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config="

@@ -19,6 +19,8 @@ SETTINGS = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:SASL_PLAINTEXT",
     "sasl.enabled.mechanisms": "OAUTHBEARER",
     "sasl.oauthbearer.jwks.endpoint.url": "https://issuer:8443/keys?a=b",
+    "sasl.oauthbearer.allow.unverified.audience": "true",
+    "sasl.oauthbearer.allow.unverified.issuer": "true",
 }
 
 
@@ -35,6 +37,20 @@ def test_defaults():
     assert (found.keys.retry_backoff_ms, found.keys.retry_backoff_max_ms) == (100, 10_000)
     assert (found.audiences, found.issuer, found.clock_skew_seconds) == (frozenset(), None, 30)
     assert (found.scope_claim, found.subject_claim) == ("scope", "sub")
+    assert found.allows_any_audience
+
+
+@pytest.mark.parametrize("name", ["audience", "issuer"])
+def test_tokens_for_others_are_accepted_only_if_this_is_allowed(name):
+    expected, allowed = (
+        f"sasl.oauthbearer.{each}.{name}" for each in ("expected", "allow.unverified")
+    )
+    with pytest.raises(ConfigurationError, match=rf"OUT: {expected} is not set.* {allowed}=true"):
+        tokens(**{allowed: "false"})
+    found = tokens(**{allowed: "false", f"listener.name.out.{expected}": "kafka"})
+    assert found.allows_any_audience == (name == "issuer")
+    found = tokens(**{allowed: "false", f"{OUT}oauthbearer.allow.unverified.{name}": "true"})
+    assert (found.audiences, found.issuer) == (frozenset(), None)
 
 
 def test_the_longest_prefix_applies():
@@ -167,6 +183,8 @@ NODES = {
     "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
     "sasl.mechanism.controller.protocol": "OAUTHBEARER",
     "sasl.oauthbearer.jwks.endpoint.url": "https://issuer/keys",
+    "sasl.oauthbearer.expected.audience": "kafka",
+    "sasl.oauthbearer.expected.issuer": "https://issuer",
     "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
     "sasl.oauthbearer.client.credentials.client.id": "node",
     "sasl.oauthbearer.client.credentials.client.secret": "hush",

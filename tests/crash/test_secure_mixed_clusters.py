@@ -123,6 +123,8 @@ def test_replication_with_access_tokens(tmp_path):
         "sasl.mechanism.controller.protocol": "OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": (tmp_path / "keys").as_uri(),
         "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.oauthbearer.allow.unverified.audience": "true",
+        "sasl.oauthbearer.allow.unverified.issuer": "true",
         **QUICK_SETTINGS,
         **FACTORS,
     }

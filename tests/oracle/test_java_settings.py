@@ -44,9 +44,12 @@ def rows() -> list[list[str]]:
         pytest.skip(str(reason))
 
 
+OF_4_4 = ("errors.deadletterqueue.", "sasl.oauthbearer.allow.unverified.")
+
+
 def is_ours(name: str) -> bool:
     """Whether no `ConfigDef` of Apache Kafka 4.3 has the setting."""
-    return name.startswith(("odradek.", "errors.deadletterqueue.")) or name in OF_AUTHORIZER
+    return name.startswith(("odradek.", *OF_4_4)) or name in OF_AUTHORIZER
 
 
 def facts(setting: Setting) -> tuple[str, str, str, str]:

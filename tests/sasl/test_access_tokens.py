@@ -217,6 +217,10 @@ def test_issuer_and_audience(keys, key_set, claims, problem):
 def test_a_token_for_somebody_else(keys, key_set):
     """As in Kafka, a token with an audience needs sasl.oauthbearer.expected.audience."""
     refused(token(keys, aud="kafka"), key_set, "audience is not in")
+    lenient = SETTINGS._replace(allows_any_audience=True)
+    for audience in ("kafka", ["a", "b"], []):
+        assert validate(token(keys, aud=audience), key_set, lenient)
+    refused(token(keys, aud=5), key_set, "claim aud is not a text", settings=lenient)
     assert validate(token(keys, iss="anybody"), key_set).user == "alice"
 
 

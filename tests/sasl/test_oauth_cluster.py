@@ -36,6 +36,8 @@ def settings(url):
         "listener.name.controller.oauthbearer.sasl.jaas.config": jaas,
         "sasl.oauthbearer.jwks.endpoint.url": f"{url}/keys",
         "sasl.oauthbearer.clock.skew.seconds": "0",
+        "sasl.oauthbearer.allow.unverified.audience": "true",
+        "sasl.oauthbearer.allow.unverified.issuer": "true",
         "sasl.oauthbearer.token.endpoint.url": f"{url}/token",
         "sasl.oauthbearer.client.credentials.client.id": "node",
         "sasl.oauthbearer.client.credentials.client.secret": "hush",

@@ -5,6 +5,8 @@ As in Kafka, each setting may have the prefix `listener.name.<listener>.oauthbea
 
 - With sasl.oauthbearer.jwks.endpoint.url, tokens must be signed by a key from this address, which
   may be a file.
+- The audience and the issuer of these tokens must be set, or the settings say that they are not
+  verified, as in Kafka 4.4. Otherwise tokens for other services would be accepted.
 - Tokens without signatures are accepted only if this is asked for: with Kafka's class
   OAuthBearerUnsecuredValidatorCallbackHandler, or, without a class and without an address of keys,
   with an `unsecured...` option of OAuthBearerLoginModule. (Kafka accepts them whenever no class is
@@ -41,6 +43,8 @@ PER_LISTENER = frozenset(
         CALLBACK_HANDLER,
         JWKS_URL,
         _JWT_VALIDATOR,
+        "sasl.oauthbearer.allow.unverified.audience",
+        "sasl.oauthbearer.allow.unverified.issuer",
         "sasl.oauthbearer.clock.skew.seconds",
         "sasl.oauthbearer.expected.audience",
         "sasl.oauthbearer.expected.issuer",
@@ -89,6 +93,8 @@ class SignedTokenSettings(NamedTuple):
     scope_claim: str
     subject_claim: str
     clock_skew_seconds: int
+    allows_any_audience: bool = False
+    """Whether a token may have any audience, if `audiences` is empty."""
 
 
 class UnsecuredTokenSettings(NamedTuple):
@@ -134,14 +140,20 @@ def token_settings(find: Find, listener: str) -> TokenSettings:
             f"listener {listener}: OAUTHBEARER needs the packages joserfc and cryptography: "
             f"{extras.install(extras.SECURE)}"
         )
-    return _signed(find, check_url(JWKS_URL, str(url)), trust_of(options))
+    return _signed(find, listener, check_url(JWKS_URL, str(url)), trust_of(options))
 
 
-def _signed(find: Find, url: str, trust: Trust) -> SignedTokenSettings:
+def _signed(find: Find, listener: str, url: str, trust: Trust) -> SignedTokenSettings:
     prefix = "sasl.oauthbearer."
     audiences = find(f"{prefix}expected.audience")
     issuer = str(find(f"{prefix}expected.issuer") or "").strip()
     assert isinstance(audiences, tuple)
+    for name, expected in (("audience", audiences), ("issuer", issuer)):
+        if not expected and find(f"{prefix}allow.unverified.{name}") is not True:
+            raise ConfigurationError(
+                f"listener {listener}: {prefix}expected.{name} is not set, so tokens of any "
+                f"{name} would be accepted; set it, or {prefix}allow.unverified.{name}=true"
+            )
     keys = KeyLocation(
         url,
         _number(find, f"{prefix}jwks.endpoint.refresh.ms", 1),
@@ -156,6 +168,7 @@ def _signed(find: Find, url: str, trust: Trust) -> SignedTokenSettings:
         _name(find, f"{prefix}scope.claim.name"),
         _name(find, f"{prefix}sub.claim.name"),
         _number(find, f"{prefix}clock.skew.seconds", 0),
+        allows_any_audience=not audiences,
     )
 
 

@@ -17,9 +17,13 @@ sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms  long  = 10000  low
 sasl.oauthbearer.clock.skew.seconds  int  = 30  low
     Tolerated difference between clocks.
 sasl.oauthbearer.expected.audience  list  = ""  distinct  low
-    Audiences that a token may have. If it is empty, tokens with an audience are not accepted.
+    Audiences of which a token must have one. Required if signed tokens are verified.
+sasl.oauthbearer.allow.unverified.audience  boolean  = false  low
+    Whether `sasl.oauthbearer.expected.audience` may be missing. Then a token may have any audience.
 sasl.oauthbearer.expected.issuer  string  low
-    The issuer that a token must have.
+    The issuer that a token must have. Required if signed tokens are verified.
+sasl.oauthbearer.allow.unverified.issuer  boolean  = false  low
+    Whether `sasl.oauthbearer.expected.issuer` may be missing. Then a token may have any issuer.
 sasl.oauthbearer.jwt.validator.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  medium
     How tokens are checked. The only other supported value is `org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator`, with the same effect.
 

@@ -4,7 +4,7 @@ The signature must belong to a key of the issuer (see `jwks`). The claims `exp` 
 required. `nbf` is optional. The allowed difference between clocks is sasl.oauthbearer.clock.skew.seconds.
 If sasl.oauthbearer.expected.issuer is set, `iss` must be equal to it. If
 sasl.oauthbearer.expected.audience is set, `aud` must have one of the audiences; otherwise a token
-with an audience is not accepted, because it is for somebody else. The user is the claim `sub`, or
+with an audience is accepted only if the settings allow any audience. The user is the claim `sub`, or
 the claim sasl.oauthbearer.sub.claim.name.
 """
 
@@ -110,7 +110,8 @@ class SignedTokens:
         audiences = audience if isinstance(audience, list) else [audience]
         if not all(isinstance(each, str) for each in audiences):
             raise InvalidToken("the claim aud is not a text or a list of texts")
-        if settings.audiences.isdisjoint(audiences):
+        is_any = settings.allows_any_audience and not settings.audiences
+        if not is_any and settings.audiences.isdisjoint(audiences):
             raise InvalidToken("the audience is not in sasl.oauthbearer.expected.audience")
 
     def _check_scopes(self, value: object) -> None:
