@@ -1,11 +1,13 @@
-"""Classic groups: assignment, rebalance and commits, with live and scripted coordinators."""
+"""Classic groups: assignment, rebalance and commits, with a live broker."""
 
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 
 import pytest
+from tests.support.waiting import until
 
 from odradek.client.admin.groups import delete_groups, describe_groups, list_groups
 from odradek.client.cluster import Cluster
@@ -18,24 +20,17 @@ from odradek.client.commits import (
 )
 from odradek.client.core import group_protocol
 from odradek.client.core.assignors import Member
-from odradek.client.errors import BrokerError, MalformedResponseError
+from odradek.client.errors import (
+    BrokerError,
+    ClosedError,
+    MalformedResponseError,
+    UnreachableError,
+)
 from odradek.client.group.group_consumer import GroupConsumer
-from odradek.client.group.membership import Membership
 from odradek.client.offsets import EARLIEST, LATEST
 from odradek.client.producer import Producer
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
-from odradek.wire.generated.heartbeat_request import HeartbeatRequest
-from odradek.wire.generated.heartbeat_response import HeartbeatResponse
-from odradek.wire.generated.join_group_request import JoinGroupRequest
-from odradek.wire.generated.join_group_response import JoinGroupResponse, JoinGroupResponseMember
-from odradek.wire.generated.leave_group_request import LeaveGroupRequest
-from odradek.wire.generated.leave_group_response import LeaveGroupResponse
-from odradek.wire.generated.sync_group_request import SyncGroupRequest
-from odradek.wire.generated.sync_group_response import SyncGroupResponse
-
-JOIN, SYNC = JoinGroupRequest.API_KEY, SyncGroupRequest.API_KEY
-HEARTBEAT, LEAVE = HeartbeatRequest.API_KEY, LeaveGroupRequest.API_KEY
 
 
 @pytest.fixture
@@ -93,7 +88,7 @@ def test_latest_skips_what_was_there(cluster, make_topic, group):
     assert assigned == [{TopicPartition(topic, 0): 5}]
 
 
-@pytest.mark.parametrize("assignor", ["range", "sticky"])
+@pytest.mark.parametrize("assignor", ["range", "sticky", "cooperative-sticky"])
 def test_two_members_share(cluster, make_topic, group, bootstrap, assignor):
     topic = make_topic(partitions=4)
     fill(cluster, topic, 400)
@@ -117,7 +112,7 @@ def test_two_members_share(cluster, make_topic, group, bootstrap, assignor):
         group,
         [topic],
         assignors=[assignor],
-        on_revoked=lambda: revoked.append(consumer.commit()),
+        on_revoked=lambda _: revoked.append(consumer.commit()),
     ) as consumer:
         seen += read(consumer, 400)
         thread.start()
@@ -168,161 +163,136 @@ def test_a_group_with_members_is_protected(cluster, make_topic, group):
         assert isinstance(error, BrokerError)
 
 
-# -- against a scripted one ----------------------------------------------------------------
+# -- the consumer between its calls ---------------------------------------------------------
 
 
-@pytest.fixture
-def scripted(fake):
-    fake.topics["t"] = 2
-    fake.answers[JOIN] = joined
-    fake.answers[SYNC] = echo
-    fake.answers[HEARTBEAT] = lambda _: HeartbeatResponse()
-    fake.answers[LEAVE] = lambda _: LeaveGroupResponse()
-    with Cluster(fake.address, timeout_ms=2000) as cluster:
-        yield cluster
+def test_a_handler_that_works_longer_than_the_session_lasts(cluster, make_topic, group):
+    topic = make_topic(partitions=2)
+    fill(cluster, topic, 4)
+    lost, revoked = [], []
+    with GroupConsumer(
+        cluster,
+        group,
+        [topic],
+        session_timeout_ms=6_000,
+        heartbeat_interval_ms=1_000,
+        on_lost=lost.append,
+        on_revoked=revoked.append,
+    ) as consumer:
+        read(consumer, 4)
+        before = consumer.group_metadata
+        time.sleep(7.5)
+        assert consumer.commit()
+        consumer.poll(10)
+        assert consumer.group_metadata == before
+        assert not lost
+        assert not revoked
+    assert [sorted(each) for each in revoked] == [[(topic, 0), (topic, 1)]]
 
 
-def joined(request, generation_id=1):
-    """The member leads a group of one."""
-    member = JoinGroupResponseMember(member_id="m", metadata=request.protocols[0].metadata)
-    return JoinGroupResponse(
-        generation_id=generation_id, protocol_type="consumer", protocol_name="range", leader="m",
-        member_id="m", members=[member],
-    )  # fmt: skip
+def test_a_handler_that_works_longer_than_it_may(cluster, make_topic, group, caplog):
+    topic = make_topic()
+    fill(cluster, topic, 2)
+    told = []
+    with GroupConsumer(
+        cluster,
+        group,
+        [topic],
+        max_poll_interval_ms=1_500,
+        on_assigned=lambda positions: told.append(("assigned", dict(positions))),
+        on_revoked=lambda partitions: told.append(("revoked", list(partitions))),
+        on_lost=lambda partitions: told.append(("lost", list(partitions))),
+    ) as consumer:
+        read(consumer, 2)
+        before = consumer.group_metadata
+        until(lambda: not describe_groups(cluster, [group])[group].members, "the member leaves")
+        assert not consumer.commit()
+        assert "max.poll.interval.ms" in caplog.text
+        assert consumer.positions, "it learns of it in poll"
+        assert consumer.group_metadata == before, "a transaction with its offsets is refused"
+        seen = read(consumer, 2)
+        key = TopicPartition(topic, 0)
+        assert told == [("assigned", {key: 0}), ("lost", [key]), ("assigned", {key: 0})]
+        assert len(seen) == 2, "it reads again what it could not commit"
 
 
-def echo(request):
-    return SyncGroupResponse(assignment=request.assignments[0].assignment)
+def test_an_instance_id_that_another_takes(cluster, make_topic, group, bootstrap):
+    topic = make_topic()
+    lost = []
+    options = {"instance_id": "i", "heartbeat_interval_ms": 200}
+    with GroupConsumer(cluster, group, [topic], on_lost=lost.append, **options) as consumer:
+        consumer.poll(10)
+        with Cluster(bootstrap) as own, GroupConsumer(own, group, [topic], **options) as other:
+            other.poll(10)
+            for _ in range(2):
+                with pytest.raises(BrokerError, match="FENCED_INSTANCE_ID"):
+                    poll_until_it_fails(consumer)
+            assert lost == [(TopicPartition(topic, 0),)]
 
 
-def refused(response_class, code):
-    return lambda _: response_class(error_code=code)
+def poll_until_it_fails(consumer):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        consumer.poll(50)
 
 
-def membership(cluster, **options):
-    return Membership(cluster, "g", ["t"], heartbeat_interval_ms=0, **options)
+def test_pause_resume_and_seek(cluster, make_topic, group):
+    topic = make_topic(partitions=2)
+    first, second = (TopicPartition(topic, index) for index in range(2))
+    with Producer(cluster) as producer:
+        for key in (first, second):
+            for _ in range(3):
+                producer.send(topic, b"x", partition=key.partition)
+    with GroupConsumer(cluster, group, [topic]) as consumer:
+        read(consumer, 6)
+        consumer.pause([first])
+        consumer.seek({first: 1, second: 2})
+        assert read(consumer, 1) == [(second, 2)]
+        assert not any(consumer.poll(200).values())
+        assert consumer.positions == {first: 1, second: 3}
+        consumer.resume([first])
+        assert read(consumer, 2) == [(first, 1), (first, 2)]
+        with pytest.raises(ValueError, match="elsewhere-0 is not assigned"):
+            consumer.seek({TopicPartition("elsewhere", 0): 1})
+        assert consumer.commit({first: CommittedOffset(2, metadata="note")})
+    assert fetch_offsets(cluster, group) == {first: CommittedOffset(2, -1, "note")}
 
 
-def test_a_leader_shares_out(fake, scripted):
-    held = membership(scripted).join()
-    assert held == (TopicPartition("t", 0), TopicPartition("t", 1))
-    (request,) = fake.requests[JOIN]
-    assert [protocol.name for protocol in request.protocols] == ["range", "roundrobin"]
+def test_a_callback_that_raises(cluster, make_topic, group):
+    topic = make_topic()
+    fill(cluster, topic, 1)
+
+    def refuse(_positions):
+        raise LookupError("mine")
+
+    with GroupConsumer(cluster, group, [topic], on_assigned=refuse) as consumer:
+        with pytest.raises(LookupError, match="mine"):
+            consumer.poll(10)
+        assert len(read(consumer, 1)) == 1, "the partitions are assigned nevertheless"
 
 
-def test_the_member_id_is_given_first(fake, scripted):
-    fake.answers[JOIN] = [
-        lambda _: JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="m"),
-        joined,
-    ]
-    member = membership(scripted)
-    member.join()
-    assert [request.member_id for request in fake.requests[JOIN]] == ["", "m"]
-    assert member.identity == Identity(1, "m")
+def test_no_call_after_close(cluster, make_topic, group):
+    consumer = GroupConsumer(cluster, group, [make_topic()])
+    consumer.poll(10)
+    consumer.close()
+    consumer.close()
+    for call in (lambda: consumer.poll(10), consumer.commit, lambda: consumer.seek({})):
+        with pytest.raises(ClosedError, match="the consumer is closed"):
+            call()
 
 
-@pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NOT_COORDINATOR])
-def test_a_sync_that_comes_too_late(fake, scripted, code):
-    fake.answers[SYNC] = [refused(SyncGroupResponse, code), echo]
-    assert len(membership(scripted).join()) == 2
-    assert len(fake.requests[JOIN]) == 2
+def test_a_coordinator_that_cannot_be_reached(group):
+    with (
+        Cluster("127.0.0.1:1", timeout_ms=300) as nowhere,
+        GroupConsumer(nowhere, group, ["t"]) as consumer,
+        pytest.raises(UnreachableError),
+    ):
+        consumer.poll(10)
 
 
-def test_a_coordinator_that_has_forgotten_the_member(fake, scripted):
-    fake.answers[JOIN] = [
-        joined,
-        refused(JoinGroupResponse, ErrorCode.UNKNOWN_MEMBER_ID),
-        lambda request: joined(request, 2),
-    ]
-    member = membership(scripted)
-    member.join()
-    member.join()
-    assert [request.member_id for request in fake.requests[JOIN]] == ["", "m", ""]
-    assert member.identity.generation_id == 2
-
-
-def test_a_group_that_does_not_want_the_member(fake, scripted):
-    fake.answers[JOIN] = refused(JoinGroupResponse, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    with pytest.raises(BrokerError, match="INCONSISTENT_GROUP_PROTOCOL"):
-        membership(scripted).join()
-
-
-def beat_until_answered(fake, member, count):
-    """Heartbeats until the coordinator has seen `count` and the last one was answered."""
-    while True:
-        if member.heartbeat():
-            return True
-        if len(fake.requests[HEARTBEAT]) > count:
-            return False
-
-
-@pytest.mark.parametrize(
-    ("code", "forgets"),
-    [
-        (ErrorCode.REBALANCE_IN_PROGRESS, False),
-        (ErrorCode.ILLEGAL_GENERATION, True),
-        (ErrorCode.UNKNOWN_MEMBER_ID, True),
-    ],
-)
-def test_heartbeats_call_back_to_join(fake, scripted, code, forgets):
-    fake.answers[HEARTBEAT] = [
-        lambda _: HeartbeatResponse(),
-        refused(HeartbeatResponse, code),
-        lambda _: HeartbeatResponse(),
-    ]
-    member = membership(scripted)
-    member.join()
-    assert beat_until_answered(fake, member, 5)
-    assert (member.identity.member_id == "") == forgets
-
-
-def test_heartbeats_follow_the_coordinator(fake, scripted):
-    fake.answers[HEARTBEAT] = [
-        refused(HeartbeatResponse, ErrorCode.NOT_COORDINATOR),
-        lambda _: HeartbeatResponse(),
-    ]
-    member = membership(scripted)
-    member.join()
-    assert not beat_until_answered(fake, member, 3)
-    assert member.identity.member_id == "m"
-
-
-def test_heartbeats_survive_a_broken_connection(fake, scripted):
-    member = membership(scripted)
-    member.join()
-    fake.drop_connections()
-    assert not beat_until_answered(fake, member, 3)
-
-
-def test_a_member_that_was_replaced(fake, scripted):
-    fake.answers[HEARTBEAT] = refused(HeartbeatResponse, ErrorCode.FENCED_INSTANCE_ID)
-    member = membership(scripted, instance_id="i")
-    member.join()
-    with pytest.raises(BrokerError, match="FENCED_INSTANCE_ID"):
-        beat_until_answered(fake, member, 100)
-
-
-def test_leaving(fake, scripted):
-    member = membership(scripted)
-    member.leave()
-    assert not fake.requests[LEAVE]
-    member.join()
-    member.leave()
-    (request,) = fake.requests[LEAVE]
-    assert [each.member_id for each in request.members] == ["m"]
-    assert member.identity == Identity()
-
-
-def test_a_static_member_does_not_leave(fake, scripted):
-    member = membership(scripted, instance_id="i")
-    member.join()
-    member.leave()
-    assert not fake.requests[LEAVE]
-
-
-def test_an_assignor_that_there_is_not(scripted):
-    with pytest.raises(ValueError, match="'cooperative-sticky' is not an assignor"):
-        membership(scripted, assignors=["cooperative-sticky"])
+def test_an_assignor_that_there_is_not(cluster, group):
+    with pytest.raises(ValueError, match="'fair' is not an assignor"):
+        GroupConsumer(cluster, group, ["t"], assignors=["fair"])
 
 
 # -- what members write --------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, Self
 
 import click
@@ -105,7 +105,7 @@ class GroupSource:
             isolation=isolation,
             reset_to=reset_to,
             on_assigned=self._assigned,
-            on_revoked=self._commit,
+            on_revoked=self._revoked,
         )
         self._commits = commits
         self._printed: dict[TopicPartition, int] = {}
@@ -153,6 +153,9 @@ class GroupSource:
         self._is_assigned = True
         self._printed = {}
         self._done &= set(positions)
+
+    def _revoked(self, _partitions: Collection[TopicPartition]) -> None:
+        self._commit()
 
     def _commit(self) -> None:
         self._commit_due_ms = monotonic_ms() + COMMIT_INTERVAL_MS

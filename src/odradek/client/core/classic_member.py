@@ -115,6 +115,16 @@ class ClassicMember:
             settings.group_id, self._generation_id, self._member_id, settings.instance_id
         )
 
+    @property
+    def may_commit(self) -> bool:
+        """Whether the member is in a generation of the group."""
+        return self._generation_id >= 0
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether the coordinator has been asked for an assignment, and waits for other members."""
+        return self._is_asked
+
     # -- the user -------------------------------------------------------------------------------
 
     def join(self, now_ms: int) -> None:

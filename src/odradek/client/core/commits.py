@@ -62,6 +62,11 @@ class Committer(Protocol):
         ...
 
     @property
+    def may_commit(self) -> bool:
+        """Whether it is in the group. A member that is not must not commit as a client that is none."""
+        ...
+
+    @property
     def loss(self) -> str:
         """Why the member is not in the group any more, if its user is the reason."""
         ...
@@ -71,6 +76,7 @@ class Outsider:
     """Commits without being a member, which is possible while the group has none."""
 
     loss = ""
+    may_commit = True
 
     def __init__(self, group_id: str) -> None:
         self.group_metadata = GroupMetadata(group_id)
@@ -157,11 +163,14 @@ class Commits:
         """Return the requests that are due."""
         self._expire(now_ms)
         asks: list[Ask] = []
-        if self._waiting and not self._is_asked and now_ms >= self._retry_at_ms:
+        while self._waiting and not self._is_asked and now_ms >= self._retry_at_ms:
+            first = self._waiting[0]
             try:
-                asks = self._due(self._waiting[0])
+                asks = self._due(first)
             except BrokerError as error:  # the coordinator cannot be looked up
-                self._waiting.popleft().finish(error)
+                self._end(first, error)
+            if not first.done:
+                break
         due = [each.deadline_ms for each in self._waiting if each.deadline_ms is not None]
         if self._waiting and not self._is_asked and now_ms < self._retry_at_ms:
             due.append(self._retry_at_ms)
@@ -182,6 +191,9 @@ class Commits:
     # -- requests -------------------------------------------------------------------------------
 
     def _due(self, operation: CommitOperation | FetchOperation) -> list[Ask]:
+        if isinstance(operation, CommitOperation) and not self._committer.may_commit:
+            self._end(operation, self._not_a_member(None))
+            return []
         link = self._asks.link()
         if link is None:
             return []
@@ -246,7 +258,7 @@ class Commits:
         else:
             self._end(operation, error)
 
-    def _not_a_member(self, error: ClientError) -> CommitFailedError:
+    def _not_a_member(self, error: ClientError | None) -> CommitFailedError:
         """Return the error of a commit by a member that is not in the group any more."""
         reason = self._committer.loss or "the member is not in the group's current generation"
         failed = CommitFailedError(f"group {self._group_id}: offsets are not committed: {reason}")

@@ -138,6 +138,11 @@ class ConsumerMember:
             return GroupMetadata(settings.group_id)
         return GroupMetadata(settings.group_id, self._epoch, self._member_id, settings.instance_id)
 
+    @property
+    def may_commit(self) -> bool:
+        """Whether the member is in the group."""
+        return self._epoch > 0
+
     # -- the user -------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None) -> None:

@@ -1,40 +1,64 @@
-"""A consumer that is a member of a classic group."""
+"""A consumer that is a member of a classic group.
+
+    caller:  poll (events, records)     works on records      poll
+    keeper:                             heartbeats            (waits)
+
+The member and the commits are machines (`client.core`). The caller's thread drives them in each call, the
+keeper's thread between the calls. So the member stays in the group while the program works, for up to
+`max_poll_interval_ms`. What the group assigns and revokes is seen only in `poll` and `close`. Records are
+fetched by the caller's thread, over the connections of the cluster.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Self
 
 from odradek.client.cluster import Cluster
-from odradek.client.commits import CommittedOffset, commit_offsets, fetch_offsets
 from odradek.client.consumer import Consumer
-from odradek.client.errors import BrokerError, ClientError
+from odradek.client.core.classic_member import ClassicMember, ClassicState
+from odradek.client.core.classic_subscription import ClassicSubscription
+from odradek.client.core.commits import Commits
+from odradek.client.core.member_events import Assigned, Lost, MemberEvent, Revoked
+from odradek.client.core.member_settings import MemberSettings, PollInterval
+from odradek.client.core.routes import Routes
+from odradek.client.deadline import Deadline, monotonic_ms
+from odradek.client.errors import (
+    BrokerError,
+    ClosedError,
+    CommitFailedError,
+    RequestTimeoutError,
+)
 from odradek.client.fetcher import FetchLimits
-from odradek.client.group.membership import Membership
-from odradek.client.group_metadata import GroupMetadata
+from odradek.client.group_metadata import CommittedOffset, GroupMetadata
 from odradek.client.offsets import EARLIEST, READ_UNCOMMITTED, offsets_at
+from odradek.client.shell.driver import Driver
+from odradek.client.shell.keeper import Calls, Shell
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record
 
+log = logging.getLogger(__name__)
+
 _POLL_SLICE_MS = 1_000
-"""The longest time that `poll` waits for records, so that heartbeats are sent in time."""
+"""The longest time that `poll` waits for records, so that a rebalance does not wait longer for it."""
+_AT_REST = (ClassicState.OUTSIDE, ClassicState.FAILED)
 
-_COMMIT_TOO_LATE = (
-    ErrorCode.REBALANCE_IN_PROGRESS,
-    ErrorCode.ILLEGAL_GENERATION,
-    ErrorCode.UNKNOWN_MEMBER_ID,
-)
+Partitions = Collection[TopicPartition]
 
 
-class GroupConsumer:
+class GroupConsumer(Shell):
     """A consumer that joins its group in the first `poll`.
 
-    Call `poll` at least every 45 s (the session timeout); otherwise the coordinator removes the
-    member. `reset_to` (EARLIEST, LATEST or a time in ms) says where reading starts in a partition
-    that has no committed offset, or whose offset is out of range. `on_revoked` is called before
-    this member joins again. It can commit offsets. `on_assigned` is called after each rebalance
-    with the assigned partitions and their first offsets.
+    `reset_to` (EARLIEST, LATEST or a time in ms) says where reading starts in a partition that has no
+    committed offset, or whose offset is out of range.
+
+    The callbacks are called in `poll` and `close`. `on_assigned` gets the new partitions and their first
+    offsets. `on_revoked` gets partitions that this member gives up; it can commit their offsets. `on_lost`
+    gets partitions that others may have already, for example after `max_poll_interval_ms` without a
+    `poll`; by default `on_revoked` is called.
     """
 
     def __init__(
@@ -46,22 +70,59 @@ class GroupConsumer:
         isolation: int = READ_UNCOMMITTED,
         limits: FetchLimits | None = None,
         reset_to: int = EARLIEST,
-        assignors: Sequence[str] = ("range", "roundrobin"),
+        assignors: Sequence[str] = ("range", "cooperative-sticky"),
         instance_id: str | None = None,
+        rack: str = "",
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: int = 3_000,
+        max_poll_interval_ms: int = 300_000,
         on_assigned: Callable[[Mapping[TopicPartition, int]], None] | None = None,
-        on_revoked: Callable[[], None] | None = None,
+        on_revoked: Callable[[Partitions], None] | None = None,
+        on_lost: Callable[[Partitions], None] | None = None,
     ) -> None:
+        """`assignors` are in order of preference. `instance_id` makes a static member (KIP-345).
+
+        Raises:
+            ValueError: there is no such assignor.
+        """
         self._cluster = cluster
         self._group = group
         self._isolation = isolation
         self._reset_to = reset_to
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
+        self._on_lost = on_revoked if on_lost is None else on_lost
         self._consumer = Consumer(cluster, isolation=isolation, limits=limits, reset_to=reset_to)
-        self._membership = Membership(
-            cluster, group, topics, assignors=assignors, instance_id=instance_id
+        self._paused: dict[TopicPartition, int] = {}
+        """The positions of paused partitions."""
+        self._identity = GroupMetadata(group)
+        self._event: MemberEvent | None = None
+        """What this thread works on."""
+        self._settings = MemberSettings(
+            group,
+            instance_id,
+            rack,
+            session_timeout_ms,
+            heartbeat_interval_ms,
+            max_poll_interval_ms,
+            request_timeout_ms=cluster.timeout_ms,
         )
-        self._joined = False
+        routes = Routes(_random_number, request_timeout_ms=cluster.timeout_ms)
+        self._routes = routes
+        subscription = ClassicSubscription(routes, topics, assignors, rack)
+        self._member = ClassicMember(routes, self._settings, subscription, _random_number)
+        self._commits = Commits(
+            routes, self._member, _random_number, request_timeout_ms=cluster.timeout_ms
+        )
+        driver = Driver(
+            cluster.bootstrap,
+            routes,
+            [self._member, self._commits],
+            client_id=cluster.client_id,
+            connect_timeout_ms=cluster.connect_timeout_ms,
+            security=cluster.security,
+        )
+        super().__init__(driver, "consumer")
 
     def __enter__(self) -> Self:
         return self
@@ -69,74 +130,225 @@ class GroupConsumer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # -- the keeper -----------------------------------------------------------------------------
+
+    def _has_work(self) -> bool:
+        return self._member.state not in _AT_REST or not self._commits.is_idle
+
+    def _has_calls(self) -> bool:
+        return False
+
+    def _take_calls(self) -> Sequence[Calls]:
+        return ()
+
+    # -- reading --------------------------------------------------------------------------------
+
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
         """The offset of the next record that `poll` returns, by partition."""
-        return self._consumer.positions
+        return {**self._consumer.positions, **self._paused}
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """The identity of this member, for `Producer.send_offsets_to_transaction`."""
-        identity = self._membership.identity
-        return GroupMetadata(
-            self._group, identity.generation_id, identity.member_id, identity.instance_id
-        )
+        """The identity of this member, for `Producer.send_offsets_to_transaction`.
+
+        It is the one with which it got its partitions, also if the group has removed it since: then the
+        coordinator refuses the offsets.
+        """
+        return self._identity
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
-        """Join the group if necessary, send a heartbeat if one is due, and return new records.
+        """Join the group if necessary, call the callbacks, and return new records.
 
         `timeout_ms` limits the wait for records. The wait is never longer than 1 s. Joining the
-        group may take longer.
+        group may take longer, because it waits for the other members.
 
         Raises:
-            ClientError: see `Consumer.poll` and `Membership.join`.
+            BrokerError: the group rejects this member (another protocol, full, fenced).
+            ClientError: the coordinator does not respond; or see `Consumer.poll`.
         """
-        if self._joined and self._membership.heartbeat():
-            if self._on_revoked is not None:
-                self._on_revoked()
-            self._joined = False
-        if not self._joined:
-            self._join()
+        self._check_usable()
+        while self._next_event():
+            self._work_on_event()
         return self._consumer.poll(min(timeout_ms, _POLL_SLICE_MS))
 
-    def _join(self) -> None:
-        held = self._membership.join()
-        committed = fetch_offsets(self._cluster, self._group, held) if held else {}
-        positions = {each: committed[each].offset for each in held if each in committed}
-        fresh = [each for each in held if each not in committed]
+    def _next_event(self) -> bool:
+        """Wait until the member is in the group. Return whether there is an event before."""
+        with self._lock:
+            member, now_ms = self._member, monotonic_ms()
+            member.polled(now_ms)
+            self._rejoin(now_ms)
+            self._keep()
+            is_ready = self._wait_until(self._has_news, Deadline(self._cluster.timeout_ms))
+            while not is_ready and member.waits_for_others:
+                is_ready = self._wait_until(self._has_news, Deadline(self._cluster.timeout_ms))
+            if self._event is not None:
+                return True
+            if member.state == ClassicState.FAILED and member.error is not None:
+                raise member.error
+            if not is_ready:
+                error = member.last_error or self._routes.last_error
+                raise error or RequestTimeoutError(
+                    f"group {self._group}: no response from its coordinator within"
+                    f" {self._cluster.timeout_ms} ms"
+                )
+            return False
+
+    def _rejoin(self, now_ms: int) -> None:
+        """Join, also after an error; except if another member has this one's instance id."""
+        error = self._member.error
+        if not (isinstance(error, BrokerError) and error.code == ErrorCode.FENCED_INSTANCE_ID):
+            self._member.join(now_ms)
+
+    def _has_news(self) -> bool:
+        """Whether there is an event, or the member is in the group, or has failed."""
+        if self._event is None:
+            self._event = self._member.take_event()
+        at_rest = (ClassicState.STABLE, *_AT_REST)
+        return self._event is not None or self._member.state in at_rest
+
+    def _work_on_event(self) -> None:
+        """Read what is assigned, do not read what is not, and call the callback.
+
+        If the first offsets cannot be found, the next call works on the same event again.
+        """
+        event = self._event
+        assert event is not None
+        positions: dict[TopicPartition, int] = {}
+        if isinstance(event, Assigned):
+            identity = self._member.group_metadata
+            positions = self._starts(event.partitions)
+            self._consumer.seek(positions)
+            self._identity = identity
+        try:
+            self._tell(event, positions)
+        finally:
+            if isinstance(event, Revoked | Lost):
+                self._drop(event.partitions)
+            with self._lock:
+                self._event = None
+                self._member.done(event)
+
+    def _tell(self, event: MemberEvent, positions: Mapping[TopicPartition, int]) -> None:
+        """Call the callback."""
+        if isinstance(event, Assigned) and self._on_assigned is not None:
+            self._on_assigned(positions)
+        elif isinstance(event, Revoked) and self._on_revoked is not None:
+            self._on_revoked(event.partitions)
+        elif isinstance(event, Lost):
+            if self._member.loss:
+                log.warning("group %s: %s. %s", self._group, self._member.loss, PollInterval.advice)
+            self._drop(event.partitions)
+            if self._on_lost is not None:
+                self._on_lost(event.partitions)
+
+    def _starts(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """Return where reading begins."""
+        with self._lock:
+            fetch = self._commits.fetch(partitions, monotonic_ms() + self._cluster.timeout_ms)
+            self._wait_until(lambda: fetch.done, None)
+        if fetch.error is not None:
+            raise fetch.error
+        positions = {each: committed.offset for each, committed in fetch.offsets.items()}
+        fresh = [each for each in partitions if each not in positions]
         if fresh:
             positions |= offsets_at(self._cluster, fresh, self._reset_to, isolation=self._isolation)
-        self._consumer.assign(positions)
-        self._joined = True
-        if self._on_assigned is not None:
-            self._on_assigned(positions)
+        return positions
 
-    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> bool:
-        """Commit `offsets`, by default `positions`. Return False if the generation has ended.
+    def _drop(self, partitions: Partitions) -> None:
+        self._consumer.drop(partitions)
+        for each in partitions:
+            self._paused.pop(each, None)
+
+    def seek(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Set the positions of assigned partitions.
+
+        Raises:
+            ValueError: a partition is not assigned to this member.
+        """
+        self._check_assigned(positions)
+        for each, offset in positions.items():
+            if each in self._paused:
+                self._paused[each] = offset
+        self._consumer.seek({k: at for k, at in positions.items() if k not in self._paused})
+
+    def pause(self, partitions: Partitions) -> None:
+        """Return no records of these partitions until `resume`. They stay assigned.
+
+        Raises:
+            ValueError: a partition is not assigned to this member.
+        """
+        self._check_assigned(partitions)
+        found = {each: self.positions[each] for each in partitions}
+        self._paused |= found
+        self._consumer.drop(found)
+
+    def resume(self, partitions: Partitions) -> None:
+        """Return records of paused partitions again, from where they were.
+
+        Raises:
+            ValueError: a partition is not assigned to this member.
+        """
+        self._check_assigned(partitions)
+        found = {each: self._paused.pop(each) for each in partitions if each in self._paused}
+        self._consumer.seek(found)
+
+    def _check_assigned(self, partitions: Iterable[TopicPartition]) -> None:
+        self._check_usable()
+        for each in partitions:
+            if each not in self.positions:
+                raise ValueError(f"partition {each} is not assigned to this member")
+
+    # -- offsets --------------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> bool:
+        """Commit `offsets`, by default `positions`.
+
+        Return False if this is not possible, because a rebalance runs, or because the member is not in
+        the group any more; the log then says why.
 
         Raises:
             ClientError: the coordinator returns another error, or does not respond.
         """
-        done = self.positions if offsets is None else offsets
-        wanted = {each: CommittedOffset(offset) for each, offset in done.items()}
-        if not wanted:
+        self._check_usable()
+        wanted = {
+            each: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+            for each, offset in (self.positions if offsets is None else offsets).items()
+        }
+        with self._lock:
+            commit = self._commits.commit(wanted, monotonic_ms() + self._cluster.timeout_ms)
+            self._wait_until(lambda: commit.done, None)
+        error = commit.error
+        if error is None:
             return True
-        results = commit_offsets(
-            self._cluster, self._group, wanted, self._membership.identity
-        ).values()
-        errors = [error for error in results if error is not None]
-        if not errors:
-            return True
-        if isinstance(errors[0], BrokerError) and errors[0].code in _COMMIT_TOO_LATE:
+        if isinstance(error, CommitFailedError):
+            log.warning("%s. %s", error, PollInterval.advice if self._member.loss else "")
             return False
-        raise errors[0]
+        if isinstance(error, BrokerError) and error.code == ErrorCode.REBALANCE_IN_PROGRESS:
+            return False
+        raise error
 
     def close(self) -> None:
-        """Leave the group if the coordinator can be reached. No offsets are committed."""
-        self._joined = False
-        try:
-            self._membership.leave()
-        except ClientError:
-            # Without a LeaveGroup request the coordinator removes the member after the session
-            # timeout.
+        """Give up all partitions, and leave the group if the coordinator can be reached.
+
+        No offsets are committed, unless `on_revoked` does. A static member does not leave.
+        """
+        if self._problem is not None:
             return
+        deadline = Deadline(self._cluster.timeout_ms)
+        try:
+            with self._lock:
+                self._member.leave()
+            while self._leaves(deadline):
+                self._work_on_event()
+        finally:
+            self._end(ClosedError("the consumer is closed"))
+
+    def _leaves(self, deadline: Deadline) -> bool:
+        """Wait until the member is outside. Return whether there is an event before."""
+        with self._lock:
+            return self._wait_until(self._has_news, deadline) and self._event is not None
+
+
+def _random_number() -> int:
+    return random.getrandbits(31)
