@@ -316,11 +316,25 @@ def without_collections():
     gc.enable()
 
 
+def interrupt(number, frame):
+    """A handler that raises, as that of a Spark session."""
+    raise KeyboardInterrupt
+
+
+@pytest.fixture(params=[signal.default_int_handler, interrupt])
+def interrupt_handler(request):
+    """A handler of SIGINT, which is installed. A Spark session of earlier tests may have left its own."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield request.param
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.usefixtures("without_collections")
-def test_interrupted_calls_lose_and_spoil_nothing(made, broker, cluster):
+def test_interrupted_calls_lose_and_spoil_nothing(made, broker, cluster, interrupt_handler):
     """Ctrl-C comes at random places, and the program goes on."""
     draw = random.Random(1)
-    broker.create_topics({"interrupted": 1})
+    topic = f"interrupted-{interrupt_handler.__name__}"
+    broker.create_topics({topic: 1})
     producer = made(batch_size=100)
     main = threading.main_thread().ident
     number = 0
@@ -330,15 +344,15 @@ def test_interrupted_calls_lose_and_spoil_nothing(made, broker, cluster):
             timer.start()
             for _ in range(20_000):
                 number += 1
-                producer.send("interrupted", b"%d" % number)
+                producer.send(topic, b"%d" % number)
                 if number % 3_000 == 0:
                     producer.flush()
         with contextlib.suppress(KeyboardInterrupt):
             timer.join()
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.getsignal(signal.SIGINT) is interrupt_handler
     producer.flush()
     consumer = Consumer(cluster)
-    place = TopicPartition("interrupted", 0)
+    place = TopicPartition(topic, 0)
     end = offsets_at(cluster, [place], LATEST)[place]
     consumer.assign({place: 0})
     found = []

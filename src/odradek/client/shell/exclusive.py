@@ -1,18 +1,21 @@
 """A lock that Ctrl-C does not interrupt while it is held.
 
 KeyboardInterrupt may come between any two steps of interpreted code. Then half of a change would have
-been made: a batch that no queue has, or half a record. So SIGINT only leaves a note while the main thread
-has the lock. `release` raises KeyboardInterrupt. This is done only if SIGINT has Python's usual
-handler; other handlers should not raise exceptions.
+been made: a batch that no queue has, or half a record; or the lock would never be released. So SIGINT
+only leaves a note while the main thread has the lock. `release` then calls the handler that was there
+before: Python's own, or another one that raises, as that of a Spark session.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 
 _MAIN = threading.main_thread()
+
+Handler = Callable[[int, FrameType | None], object]
 
 
 class Exclusive:
@@ -22,7 +25,8 @@ class Exclusive:
         self.plain = threading.Lock()
         """The lock alone, for compiled code, which Ctrl-C does not interrupt."""
         self._owner = 0
-        self._is_noting = False
+        self._held_back: Handler | None = None
+        """The handler of SIGINT that `release` restores."""
         self._is_interrupted = False
 
     def __enter__(self) -> None:
@@ -33,32 +37,33 @@ class Exclusive:
 
     def acquire(self) -> None:
         """Wait for the lock, and hold Ctrl-C back."""
-        is_noting = False
+        held_back: Handler | None = None
         if threading.get_ident() == _MAIN.ident:
-            is_noting = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-            if is_noting:
+            handler = signal.getsignal(signal.SIGINT)
+            # Inside the lock of another object, Ctrl-C is held back already.
+            if callable(handler) and not isinstance(getattr(handler, "__self__", None), Exclusive):
                 signal.signal(signal.SIGINT, self._note)
+                held_back = handler
         self.plain.acquire()
         self._owner = threading.get_ident()
-        self._is_noting = is_noting
+        self._held_back = held_back
 
     def release(self) -> None:
         """Release the lock, if this thread has it.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C was pressed meanwhile.
+            KeyboardInterrupt: Ctrl-C was pressed meanwhile. (Or what the handler raises.)
         """
         if self._owner != threading.get_ident():
             return
-        is_noting = self._is_noting
-        self._is_noting = False
+        held_back, self._held_back = self._held_back, None
         self._owner = 0
         self.plain.release()
-        if is_noting:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if held_back is not None:
+            signal.signal(signal.SIGINT, held_back)
             is_interrupted, self._is_interrupted = self._is_interrupted, False
             if is_interrupted:
-                raise KeyboardInterrupt
+                held_back(signal.SIGINT, None)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del number, frame
