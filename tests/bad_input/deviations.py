@@ -45,6 +45,7 @@ _TWICE = (
 _PATTERN_LIMITS = "Patterns have limits, so that matching is fast; see docs/gaps.md."
 _NEVER_ANSWERED = "Apache Kafka waits for a result that never comes, and sends no response."
 _NO_PRODUCER = "No producer has a negative id, and the marker would stay in the log."
+_NEGATIVE_EPOCH = "Apache Kafka 4.4 refuses negative epochs, which were not fenced (KAFKA-20743)."
 _BOMB = "A small batch must not make the broker decompress hundreds of megabytes."
 
 
@@ -58,6 +59,23 @@ def _coordinators(cases: str, theirs: str, ours: str, reason: str, count: int = 
 
 def _shares(cases: str, theirs: str, ours: str, reason: str, count: int = 1) -> Deviation:
     return Deviation("test_requests_with_one_invalid_field", cases, theirs, ours, reason, count)
+
+
+def _negative_epochs() -> list[Deviation]:
+    """Return the differences of requests with a negative epoch of a share partition's state."""
+    counts = {
+        ("InitializeShareGroupState", "state_epoch", "FENCED_STATE_EPOCH"): 3,
+        ("InitializeShareGroupState", "state_epoch", "NONE"): 1,
+        ("ReadShareGroupState", "leader_epoch", "FENCED_LEADER_EPOCH"): 4,
+        ("WriteShareGroupState", "state_epoch", "FENCED_STATE_EPOCH"): 3,
+        ("WriteShareGroupState", "state_epoch", "NONE"): 1,
+        ("WriteShareGroupState", "leader_epoch", "FENCED_LEADER_EPOCH"): 3,
+        ("WriteShareGroupState", "leader_epoch", "NONE"): 1,
+    }
+    return [
+        _shares(f"{api} * *.{field} = -*", theirs, "INVALID_REQUEST", _NEGATIVE_EPOCH, count)
+        for (api, field, theirs), count in counts.items()
+    ]
 
 
 _SHARE_LIMIT = (
@@ -193,4 +211,5 @@ DEVIATIONS: tuple[Deviation, ...] = (
         _SHARE_ALTERED,
         4,
     ),
+    *_negative_epochs(),
 )
