@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from odradek.broker.clients.telemetry import ClientTelemetry
 from odradek.core.client_metrics.subscriptions import EXPIRY_MS_MIN
+from odradek.model.errors import ApiError, ErrorCode
+from odradek.records.compression import Codec, compress
 from odradek.wire.generated.push_telemetry_request import PushTelemetryRequest
 from odradek.wire.primitives import write_uvarint
 
@@ -49,3 +53,21 @@ def test_numbers_of_expired_instances_are_left_out_and_forgotten_by_the_next_pus
     push(telemetry, second, 9, 2 * EXPIRED_MS)
     assert [list(numbers.values()) for _, numbers in telemetry.numbers()] == [[9]]
     assert first not in telemetry._numbers
+
+
+@pytest.mark.parametrize("size", [1_000, 1_001])
+def test_the_limit_is_also_that_of_decompressed_metrics(size):
+    telemetry = ClientTelemetry(1_000, bytes)
+    instance = telemetry.machine.subscribe(bytes([1]) * 16, {"client_id": "shop"}, 0)
+    request = PushTelemetryRequest(
+        client_instance_id=instance.id,
+        subscription_id=instance.subscription_id,
+        compression_type=Codec.GZIP,
+        metrics=compress(Codec.GZIP, message(9, bytes(size - 3))),
+    )
+    if size <= 1_000:
+        telemetry.push(CONTEXT, request, 0)
+        return
+    with pytest.raises(ApiError) as refused:
+        telemetry.push(CONTEXT, request, 0)
+    assert refused.value.code is ErrorCode.INVALID_RECORD

@@ -1,7 +1,7 @@
 """Metrics that clients push (KIP-714), exposed with the node's metrics.
 
 `core/client_metrics` decides which clients may push which metrics. This module decompresses the
-payload, up to a limit, and reads its numbers. It keeps the newest numbers of each client instance
+payload, up to telemetry.max.bytes, and reads its numbers. It keeps the newest numbers of each client instance
 until the instance terminates or expires.
 """
 
@@ -19,8 +19,6 @@ from odradek.records.errors import InvalidRecords
 from odradek.telemetry import otlp
 from odradek.wire.generated.push_telemetry_request import PushTelemetryRequest
 
-EXPANSION_MAX = 10
-"""The largest decompressed payload, as a multiple of telemetry.max.bytes."""
 SERIES_MAX = 2_000
 """Maximum number of series (a metric with its attributes) kept per client instance."""
 
@@ -68,7 +66,7 @@ class ClientTelemetry:
             self._numbers.pop(instance.id, None)
 
     def _take(self, instance: Instance, request: PushTelemetryRequest) -> None:
-        limit = EXPANSION_MAX * self.machine.payload_bytes_max
+        limit = self.machine.payload_bytes_max
         try:
             payload = decompress(request.compression_type, request.metrics, limit)
             points = otlp.points(bytes(payload))
