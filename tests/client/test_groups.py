@@ -290,6 +290,53 @@ def test_a_coordinator_that_cannot_be_reached(group):
         consumer.poll(10)
 
 
+def test_a_group_of_the_new_protocol(cluster, make_topic, group, bootstrap):
+    topic = make_topic(partitions=4)
+    fill(cluster, topic, 40)
+    options = {"protocol": "consumer", "remote_assignor": "range"}
+    revoked = []
+    with GroupConsumer(cluster, group, [topic], on_revoked=revoked.extend, **options) as consumer:
+        read(consumer, 40)
+        assert consumer.commit()
+        with Cluster(bootstrap) as own, GroupConsumer(own, group, [topic], **options) as other:
+
+            def share():
+                consumer.poll(20)
+                other.poll(20)
+                return len(consumer.positions) == len(other.positions) == 2
+
+            until(share, "the members have two partitions each")
+            assert set(revoked) == set(other.positions)
+            assert sum(other.positions.values()) + sum(consumer.positions.values()) == 40
+        assert consumer.group_metadata.generation_id > 0
+
+
+def test_topics_by_a_pattern_of_the_broker(cluster, make_topic, group):
+    topic = make_topic(partitions=2)
+    fill(cluster, topic, 4)
+    options = {"protocol": "consumer", "pattern": f"{topic[:-1]}."}
+    with GroupConsumer(cluster, group, (), **options) as consumer:
+        assert {key.topic for key, _ in read(consumer, 4)} == {topic}
+    with (
+        GroupConsumer(cluster, group, (), protocol="consumer", pattern="(") as consumer,
+        pytest.raises(BrokerError, match="INVALID_REGULAR_EXPRESSION"),
+    ):
+        consumer.poll(10)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"protocol": "share"}, "group.protocol is 'share'"),
+        ({"pattern": "t"}, "a pattern cannot be set when group.protocol=CLASSIC"),
+        ({"protocol": "consumer", "session_timeout_ms": 1}, "session.timeout.ms cannot be set"),
+    ],
+)
+def test_settings_of_the_other_protocol(cluster, group, options, message):
+    with pytest.raises(ValueError, match=message):
+        GroupConsumer(cluster, group, ["t"], **options)
+
+
 def test_an_assignor_that_there_is_not(cluster, group):
     with pytest.raises(ValueError, match="'fair' is not an assignor"):
         GroupConsumer(cluster, group, ["t"], assignors=["fair"])

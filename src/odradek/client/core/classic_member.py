@@ -116,6 +116,16 @@ class ClassicMember:
         )
 
     @property
+    def is_stable(self) -> bool:
+        """Whether the member has its assignment."""
+        return self.state == ClassicState.STABLE
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the member is outside of the group, and does not try to get in."""
+        return self.state in (ClassicState.OUTSIDE, ClassicState.FAILED)
+
+    @property
     def may_commit(self) -> bool:
         """Whether the member is in a generation of the group."""
         return self._generation_id >= 0

@@ -139,9 +139,24 @@ class ConsumerMember:
         return GroupMetadata(settings.group_id, self._epoch, self._member_id, settings.instance_id)
 
     @property
+    def is_stable(self) -> bool:
+        """Whether the member has its assignment."""
+        return self.state == ConsumerState.STABLE
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the member is outside of the group, and does not try to get in."""
+        return self.state in (ConsumerState.OUTSIDE, ConsumerState.FAILED)
+
+    @property
     def may_commit(self) -> bool:
         """Whether the member is in the group."""
         return self._epoch > 0
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Never: the coordinator answers at once."""
+        return False
 
     # -- the user -------------------------------------------------------------------------------
 

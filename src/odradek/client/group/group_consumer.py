@@ -1,4 +1,4 @@
-"""A consumer that is a member of a classic group.
+"""A consumer that is a member of a classic group, or of a group of the new protocol (KIP-848).
 
     caller:  poll (events, records)     works on records      poll
     keeper:                             heartbeats            (waits)
@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import logging
 import random
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Self
 
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer
-from odradek.client.core.classic_member import ClassicMember, ClassicState
+from odradek.client.core.classic_member import ClassicMember
 from odradek.client.core.classic_subscription import ClassicSubscription
 from odradek.client.core.commits import Commits
+from odradek.client.core.consumer_member import ConsumerMember
 from odradek.client.core.member_events import Assigned, Lost, MemberEvent, Revoked
 from odradek.client.core.member_settings import MemberSettings, PollInterval
 from odradek.client.core.routes import Routes
@@ -36,6 +38,7 @@ from odradek.client.group_metadata import CommittedOffset, GroupMetadata
 from odradek.client.offsets import EARLIEST, READ_UNCOMMITTED, offsets_at
 from odradek.client.shell.driver import Driver
 from odradek.client.shell.keeper import Calls, Shell
+from odradek.model import uuids
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record
@@ -44,7 +47,8 @@ log = logging.getLogger(__name__)
 
 _POLL_SLICE_MS = 1_000
 """The longest time that `poll` waits for records, so that a rebalance does not wait longer for it."""
-_AT_REST = (ClassicState.OUTSIDE, ClassicState.FAILED)
+CLASSIC, CONSUMER = "classic", "consumer"
+"""Values of `group.protocol`."""
 
 Partitions = Collection[TopicPartition]
 
@@ -70,21 +74,38 @@ class GroupConsumer(Shell):
         isolation: int = READ_UNCOMMITTED,
         limits: FetchLimits | None = None,
         reset_to: int = EARLIEST,
-        assignors: Sequence[str] = ("range", "cooperative-sticky"),
+        protocol: str = "classic",
+        assignors: Sequence[str] | None = None,
+        remote_assignor: str | None = None,
+        pattern: str | None = None,
         instance_id: str | None = None,
         rack: str = "",
-        session_timeout_ms: int = 45_000,
-        heartbeat_interval_ms: int = 3_000,
+        session_timeout_ms: int | None = None,
+        heartbeat_interval_ms: int | None = None,
         max_poll_interval_ms: int = 300_000,
         on_assigned: Callable[[Mapping[TopicPartition, int]], None] | None = None,
         on_revoked: Callable[[Partitions], None] | None = None,
         on_lost: Callable[[Partitions], None] | None = None,
     ) -> None:
-        """`assignors` are in order of preference. `instance_id` makes a static member (KIP-345).
+        """`protocol` is `group.protocol`. `instance_id` makes a static member (KIP-345).
+
+        In a `classic` group, a member has `assignors` in order of preference (by default `range`,
+        `cooperative-sticky`), a session timeout (45 s) and a heartbeat interval (3 s). In a `consumer` group
+        the broker decides; `remote_assignor` is the name of one of its assignors, and it also matches
+        `pattern` (RE2) with the names of topics.
 
         Raises:
-            ValueError: there is no such assignor.
+            ValueError: there is no such assignor, or a setting does not belong to the protocol.
         """
+        _check_protocol(
+            protocol,
+            {
+                "partition.assignment.strategy": assignors,
+                "session.timeout.ms": session_timeout_ms,
+                "heartbeat.interval.ms": heartbeat_interval_ms,
+            },
+            {"group.remote.assignor": remote_assignor, "a pattern": pattern},
+        )
         self._cluster = cluster
         self._group = group
         self._isolation = isolation
@@ -102,15 +123,18 @@ class GroupConsumer(Shell):
             group,
             instance_id,
             rack,
-            session_timeout_ms,
-            heartbeat_interval_ms,
+            45_000 if session_timeout_ms is None else session_timeout_ms,
+            3_000 if heartbeat_interval_ms is None else heartbeat_interval_ms,
             max_poll_interval_ms,
             request_timeout_ms=cluster.timeout_ms,
         )
         routes = Routes(_random_number, request_timeout_ms=cluster.timeout_ms)
         self._routes = routes
-        subscription = ClassicSubscription(routes, topics, assignors, rack)
-        self._member = ClassicMember(routes, self._settings, subscription, _random_number)
+        self._member: ClassicMember | ConsumerMember = (
+            _classic_member(routes, self._settings, topics, assignors)
+            if protocol == CLASSIC
+            else _consumer_member(routes, self._settings, topics, pattern, remote_assignor)
+        )
         self._commits = Commits(
             routes, self._member, _random_number, request_timeout_ms=cluster.timeout_ms
         )
@@ -133,7 +157,7 @@ class GroupConsumer(Shell):
     # -- the keeper -----------------------------------------------------------------------------
 
     def _has_work(self) -> bool:
-        return self._member.state not in _AT_REST or not self._commits.is_idle
+        return not self._member.is_at_rest or not self._commits.is_idle
 
     def _has_calls(self) -> bool:
         return False
@@ -184,7 +208,7 @@ class GroupConsumer(Shell):
                 is_ready = self._wait_until(self._has_news, Deadline(self._cluster.timeout_ms))
             if self._event is not None:
                 return True
-            if member.state == ClassicState.FAILED and member.error is not None:
+            if member.is_at_rest and member.error is not None:
                 raise member.error
             if not is_ready:
                 error = member.last_error or self._routes.last_error
@@ -204,8 +228,8 @@ class GroupConsumer(Shell):
         """Whether there is an event, or the member is in the group, or has failed."""
         if self._event is None:
             self._event = self._member.take_event()
-        at_rest = (ClassicState.STABLE, *_AT_REST)
-        return self._event is not None or self._member.state in at_rest
+        member = self._member
+        return self._event is not None or member.is_stable or member.is_at_rest
 
     def _work_on_event(self) -> None:
         """Read what is assigned, do not read what is not, and call the callback.
@@ -348,6 +372,50 @@ class GroupConsumer(Shell):
         """Wait until the member is outside. Return whether there is an event before."""
         with self._lock:
             return self._wait_until(self._has_news, deadline) and self._event is not None
+
+
+def _check_protocol(
+    protocol: str, of_classic: Mapping[str, object], of_consumer: Mapping[str, object]
+) -> None:
+    """Check that only settings of the protocol are given.
+
+    Raises:
+        ValueError: one of the other protocol is given, or there is no such protocol.
+    """
+    if protocol not in (CLASSIC, CONSUMER):
+        raise ValueError(f"group.protocol is {protocol!r}; it can be {CLASSIC} or {CONSUMER}")
+    for name, value in (of_consumer if protocol == CLASSIC else of_classic).items():
+        if value is not None:
+            raise ValueError(f"{name} cannot be set when group.protocol={protocol.upper()}")
+
+
+def _classic_member(
+    routes: Routes,
+    settings: MemberSettings,
+    topics: Iterable[str],
+    assignors: Sequence[str] | None,
+) -> ClassicMember:
+    names = ("range", "cooperative-sticky") if assignors is None else assignors
+    subscription = ClassicSubscription(routes, topics, names, settings.rack)
+    return ClassicMember(routes, settings, subscription, _random_number)
+
+
+def _consumer_member(
+    routes: Routes,
+    settings: MemberSettings,
+    topics: Iterable[str],
+    pattern: str | None,
+    assignor: str | None,
+) -> ConsumerMember:
+    return ConsumerMember(
+        routes,
+        settings,
+        uuids.to_text(uuid.uuid4().bytes),
+        _random_number,
+        topics=topics,
+        pattern=pattern,
+        assignor=assignor,
+    )
 
 
 def _random_number() -> int:
