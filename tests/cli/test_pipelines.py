@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 
 import pytest
@@ -85,7 +86,8 @@ def test_the_status(odradek, topic, bootstrap, run):
     file.close(keep=False)
 
 
-def test_the_status_of_a_pipeline_that_failed(odradek, run):
+def test_the_status_of_a_pipeline_that_failed(odradek, run, tmp_path):
+    run = dataclasses.replace(run, output=str(tmp_path))
     file = RunFile(run)
     run.failed("no broker\n  at some line")
     file.save(run)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from odradek.cli.pipeline import clean
 from odradek.pipelines import runs
 from odradek.pipelines.reports import Report
 from odradek.pipelines.runs import AlreadyRunningError, QueryState, Run, RunFile
@@ -37,15 +40,25 @@ def test_a_run_from_its_start_to_its_end():
     assert runs.load_all() == []
 
 
-def test_a_failed_run_is_kept_until_it_runs_again():
-    failed = run()
+def fail(failed):
     file = RunFile(failed)
     failed.failed("no broker")
     file.save(failed)
     file.close(keep=True)
+
+
+@pytest.fixture
+def output(tmp_path) -> str:
+    directory = tmp_path / "output"
+    directory.mkdir()
+    return str(directory)
+
+
+def test_a_failed_run_is_kept_until_it_runs_again(output):
+    fail(run(output=output))
     (found,) = runs.load_all()
     assert (found.state, found.error) == (runs.FAILED, "no broker")
-    file = RunFile(run())
+    file = RunFile(run(output=output))
     assert [each.state for each in runs.load_all()] == [runs.RUNNING]
     file.close(keep=False)
 
@@ -61,13 +74,37 @@ def test_two_runs_with_the_same_output(monkeypatch):
     other.close(keep=False)
 
 
-def test_a_killed_run():
+def test_a_run_whose_output_was_deleted_is_forgotten(output):
+    fail(run(output=output))
+    running = RunFile(run("other"))
+    Path(output).rmdir()
+    assert [each.name for each in runs.load_all()] == ["other"]
+    Path(output).mkdir()
+    assert [each.name for each in runs.load_all()] == ["other"]
+    running.close(keep=False)
+
+
+@pytest.mark.parametrize("outputs", [False, True])
+def test_runs_that_have_ended_are_cleaned(output, outputs):
+    fail(run(output=output))
+    running = RunFile(run("other", output=str(Path(output).parent)))
+    said = CliRunner().invoke(clean, ["--outputs"] if outputs else [])
+    assert said.exit_code == 0, said.output
+    verb = "Deleted" if outputs else "Forgot"
+    assert said.output == f"{verb} words in {output}\n"
+    assert Path(output).exists() != outputs
+    assert [each.name for each in runs.load_all()] == ["other"]
+    running.close(keep=False)
+    assert "No pipeline has failed" in CliRunner().invoke(clean).output
+
+
+def test_a_killed_run(output):
     code = """
-import os, signal
+import os, signal, sys
 from odradek.pipelines.runs import Run, RunFile
-file = RunFile(Run("words", "/out", os.getpid(), 1, "local[*]", "/out/checkpoints"))
+file = RunFile(Run("words", sys.argv[1], os.getpid(), 1, "local[*]", "checkpoints"))
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    subprocess.run([sys.executable, "-c", code], check=False)
+    subprocess.run([sys.executable, "-c", code, output], check=False)
     (found,) = runs.load_all()
     assert found.state == runs.KILLED

@@ -1,4 +1,7 @@
-"""Exceptions begin with our sentence, and writers work in every thread."""
+"""Exceptions begin with our sentence, and writers work in every thread.
+
+The texts of errors are those of PySpark 4.3.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,14 @@ import threading
 import pytest
 from pyspark.errors import PySparkException
 
-pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.spark]
+from odradek.spark.sentences import own_sentence, sentence
+
+
+def in_spark(test):
+    """Marks a test that uses the session of all tests."""
+    for mark in (pytest.mark.cluster, pytest.mark.long, pytest.mark.spark):
+        test = mark(test)
+    return test
 
 
 def failed(action) -> str:
@@ -17,6 +27,7 @@ def failed(action) -> str:
     return str(raised.value)
 
 
+@in_spark
 def test_an_exception_begins_with_the_sentence(spark, servers, make_topic, checkpoint):
     topic = make_topic()
     server = {"kafka.bootstrap.servers": servers}
@@ -37,6 +48,7 @@ def test_an_exception_begins_with_the_sentence(spark, servers, make_topic, check
     assert text.startswith(f"startingOffsets is 50 for {topic}-0, but the partition ends at 0")
 
 
+@in_spark
 def test_writers_work_in_a_second_thread(spark, servers, make_topic, checkpoint):
     topic, copy = make_topic(), make_topic()
     server = {"kafka.bootstrap.servers": servers}
@@ -61,3 +73,59 @@ def test_writers_work_in_a_second_thread(spark, servers, make_topic, checkpoint)
     for each in (topic, copy):
         rows = spark.read.format("odradek").options(**server, subscribe=each).load().collect()
         assert sorted(row.value for row in rows) == [b"0", b"1", b"2"]
+
+
+QUERY = "[STREAM_FAILED] Query [id = 1-2, runId = 3-4] terminated with exception: "
+PLAN = "\n SQLSTATE: 38000 SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: [id = 1-2]\n"
+OURS = """Traceback (most recent call last):
+  File "/site-packages/pyspark/sql/streaming/python_streaming_source_runner.py", line 84, in f
+    return reader.initialOffset()
+  File "/site-packages/odradek/spark/resolution.py", line 200, in check_start
+    raise ValueError(
+ValueError: startingOffsets is 50 for t-0, but the partition ends at 0"""
+THEIRS = """Traceback (most recent call last):
+  File "/home/me/job.py", line 3, in double
+    return 2 / x
+           ~~^~~
+ZeroDivisionError: division by zero"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "is_ours"),
+    [
+        (
+            f"{QUERY}[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed: {OURS}{PLAN}",
+            "startingOffsets is 50 for t-0, but the partition ends at 0",
+            True,
+        ),
+        (
+            "An exception was thrown from the Python worker:\n"
+            + OURS.replace("ValueError", "odradek.spark.typed.UndecodableValueError"),
+            "startingOffsets is 50 for t-0, but the partition ends at 0",
+            True,
+        ),
+        (
+            f"{QUERY}[PYTHON] {THEIRS}{PLAN}",
+            'ZeroDivisionError: division by zero\n  File "/home/me/job.py", line 3, in double\n'
+            "    return 2 / x",
+            False,
+        ),
+        (
+            f"{THEIRS}\n\nDuring handling of the above exception, another exception occurred:\n\n"
+            f"{OURS}\nand says more\n SQLSTATE: 38000\n\nJVM stacktrace:\norg.apache\n\tat a.b(c)",
+            "startingOffsets is 50 for t-0, but the partition ends at 0\nand says more",
+            True,
+        ),
+        (
+            f"{QUERY}[USER_RAISED_EXCEPTION] this value is bad SQLSTATE: P0001{PLAN}",
+            "[USER_RAISED_EXCEPTION] this value is bad",
+            False,
+        ),
+        ("java.lang.X: no memory\n\tat a.b(c)\n\tat d.e(f)", "java.lang.X: no memory", False),
+        ("Traceback (most recent call last):\n  cut", "Traceback (most recent call last):\n  cut", False),
+        ("", "", False),
+    ],
+)  # fmt: skip
+def test_the_sentence_of_an_error(text, expected, is_ours):
+    assert sentence(text) == expected
+    assert own_sentence(text) == (expected if is_ours else None)

@@ -1,4 +1,4 @@
-"""The commands run, list and status of `odradek pipeline`.
+"""The commands run, list, status and clean of `odradek pipeline`.
 
 The packages pyspark and pyarrow are imported only when a pipeline is run.
 """
@@ -20,7 +20,7 @@ from odradek.cli.options import (
     json_lines_option,
     json_option,
 )
-from odradek.cli.output import Column, note, number, print_json, print_table, warn
+from odradek.cli.output import Column, confirm, note, number, print_json, print_table, warn
 from odradek.cli.values import DURATION
 from odradek.config import extras
 
@@ -155,7 +155,7 @@ def run_command(
         found = catalogue.load(name)
     except (NoSuchPipelineError, NotAPipelineError) as error:
         raise click.ClickException(str(error)) from error
-    parser = Parser(prog=f"odradek pipeline run {name}")
+    parser = Parser(prog=f"odradek pipeline run {name} --")
     parsed = catalogue.parse(found, parser, [*arguments])
     from odradek.client.security import SECURITY_SETTINGS
     from odradek.pipelines.runner import AlreadyRunningError, OutputExistsError, RunOptions, execute
@@ -205,7 +205,8 @@ def status(as_json: bool) -> None:
 
     The lag is that of the consumer groups to which a query commits its progress: the number of
     records from the committed offsets to the ends of the partitions. The brokers of each pipeline are
-    asked for it. Pipelines that failed or were killed are shown until the same command runs again.
+    asked for it. Pipelines that failed or were killed are shown until the same command runs again, their
+    output directory is deleted, or `odradek pipeline clean` forgets them.
 
     \b
     Example:
@@ -221,6 +222,36 @@ def status(as_json: bool) -> None:
         note("No pipeline runs. `odradek pipeline list` shows those that can be run.")
     else:
         _print_runs(found, lags)
+
+
+@pipeline.command()
+@click.option("--outputs", is_flag=True, help="Also delete the output directories of these runs.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+def clean(outputs: bool, yes: bool) -> None:
+    """Forget the pipelines that failed or were killed; `status` does not show them any more.
+
+    With --outputs their output directories are deleted, with checkpoints, results, and the data of a
+    broker that they have started. Topics on other brokers stay.
+
+    \b
+    Examples:
+      odradek pipeline clean
+      odradek pipeline clean --outputs
+    """
+    import shutil
+
+    from odradek.pipelines import runs
+
+    ended = [each for each in runs.load_all() if each.has_ended]
+    if not ended:
+        note("No pipeline has failed or was killed.")
+        return
+    if outputs:
+        confirm(f"Delete {', '.join(each.output for each in ended)}?", yes=yes)
+    for each in runs.forget_ended():
+        if outputs:
+            shutil.rmtree(each.output, ignore_errors=True)
+        click.echo(f"{'Deleted' if outputs else 'Forgot'} {each.name} in {each.output}")
 
 
 def _print_runs(found: list[Run], lags: dict[int, dict[str, int | None]]) -> None:

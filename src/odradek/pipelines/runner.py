@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socketserver
 import sys
 import threading
 import time
@@ -30,6 +31,7 @@ from types import FrameType
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -208,7 +210,7 @@ class _Execution:
         except SystemExit as ended:
             self._fail(f"the pipeline called sys.exit({ended.code!r})")
         except Exception as error:  # noqa: BLE001  (of the pipeline's code)
-            self._fail("".join(_trace(error)).rstrip())
+            self._fail(_trace(error))
         finally:
             if self._spark is not None and not self._stopping.is_set():
                 self._stop_spark(self._spark)
@@ -234,6 +236,7 @@ class _Execution:
             _silence(spark, REPORTED_BY_THE_RUNNER)
         else:
             spark.sparkContext.setLogLevel("OFF")
+            _silence_servers()
         listener = ProgressListener(self._on_batch, self._on_end)
         spark.streams.addListener(listener)
         places = Places(
@@ -386,14 +389,26 @@ def _silence(spark: SparkSession, loggers: Iterable[str]) -> None:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
-def _trace(error: Exception) -> list[str]:
+def _trace(error: Exception) -> str:
     """Return an error of the pipeline's code, and the last of its frames, without this module's."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
     *_, last = traceback.format_exception_only(error)
     shown = traceback.extract_tb(frames)[-FRAMES_SHOWN:]
-    return [sentence(last) + "\n", *traceback.format_list(shown)]
+    places = (f'  File "{f.filename}", line {f.lineno}, in {f.name}\n    {f.line}' for f in shown)
+    return "\n".join([sentence(last), *places])
+
+
+def _silence_servers() -> None:
+    """Let PySpark's server of accumulators end without a traceback when the JVM ends."""
+
+    def report(server: socketserver.BaseServer, request: Any, address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            socketserver.BaseServer.handle_error(server, request, address)
+
+    for kind in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        setattr(kind, "handle_error", report)  # noqa: B010  (mypy)
 
 
 def _end_of_spark(error: Exception) -> str:

@@ -8,13 +8,12 @@ is known even after `kill -9`. A run that ends removes its file, unless it faile
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +56,11 @@ class Run:
     error: str | None = None
     queries: dict[str, QueryState] = field(default_factory=dict)
     """By the id of the query."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run failed or was killed."""
+        return self.state in {FAILED, KILLED}
 
     def connected_to(self, servers: str) -> None:
         """Note the address of the broker."""
@@ -132,17 +136,65 @@ def _locks(descriptor: int, kind: int) -> bool:
 
 
 def load_all() -> list[Run]:
-    """Return all runs, in the order of their start. A run without a process is `KILLED`."""
-    return sorted(_files(), key=lambda each: each.started_at_ms)
+    """Return all runs, in the order of their start. A run without a process is `KILLED`.
+
+    A run that has ended and whose output was deleted is forgotten.
+    """
+    found = []
+    for path in _paths():
+        run = _load(path)
+        if run is not None and not (run.has_ended and _forget(path, _has_no_output)):
+            found.append(run)
+    return _sorted(found)
 
 
-def _files() -> Iterator[Run]:
-    for path in directory().glob("*.json"):
-        with contextlib.suppress(FileNotFoundError):  # the run has just ended
-            run = _run(json.loads(path.read_text(encoding="utf-8")))
-            if run.state in {RUNNING, STOPPING} and not _is_locked(path):
-                run = replace(run, state=KILLED)
-            yield run
+def forget_ended() -> list[Run]:
+    """Forget the runs that failed or were killed, and return them."""
+    ended = [(path, run) for path in _paths() if (run := _load(path)) is not None]
+    return _sorted([run for path, run in ended if run.has_ended and _forget(path)])
+
+
+def _sorted(found: list[Run]) -> list[Run]:
+    return sorted(found, key=lambda each: each.started_at_ms)
+
+
+def _paths() -> list[Path]:
+    return sorted(directory().glob("*.json"))
+
+
+def _load(path: Path) -> Run | None:
+    """Return a run; None if it has just ended."""
+    try:
+        run = _run(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    if not run.has_ended and not _is_locked(path):
+        return replace(run, state=KILLED)
+    return run
+
+
+def _has_no_output(run: Run) -> bool:
+    return not Path(run.output).exists()
+
+
+def _forget(path: Path, condition: Callable[[Run], bool] = lambda run: True) -> bool:
+    """Remove the file of a run that has ended, if it meets a condition, and return whether it did.
+
+    No process can register the same run meanwhile, because it needs the lock.
+    """
+    descriptor = os.open(_lock_path(path), os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not _locks(descriptor, fcntl.LOCK_SH):
+            return False
+        run = _run(json.loads(path.read_text(encoding="utf-8")))
+        if not condition(run):
+            return False
+        path.unlink()
+    except FileNotFoundError:
+        return True
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def _run(stored: dict[str, Any]) -> Run:
