@@ -105,3 +105,23 @@ def test_the_status_when_the_broker_does_not_respond(odradek, run, monkeypatch):
     assert outcome.lines[4].split()[7] == "-"
     assert "the lag of words is not known" in outcome.err
     file.close(keep=False)
+
+
+def test_a_new_pipeline(odradek, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert odradek("pipeline", "new", "clicks").lines == [
+        "Wrote clicks/clicks.py",
+        "Wrote clicks/test_clicks.py",
+        "Wrote clicks/README.md",
+    ]
+    for path in (tmp_path / "clicks").iterdir():
+        assert "$" not in path.read_text()
+        if path.suffix == ".py":
+            compile(path.read_text(), path, "exec")
+    for name, message in (
+        ("clicks", "clicks exists: choose another name"),
+        ("json", "there is a module json in Python"),
+        ("a-b", "'a-b' must have letters, digits and underscores"),
+        ("class", "'class' must have letters"),
+    ):
+        assert message in odradek("pipeline", "new", name, code=1).err

@@ -21,6 +21,9 @@ from examples.suggestions import __main__ as suggestions
 from rich.console import Console
 
 from odradek.client.admin.topics import delete_topics
+from odradek.pipelines import scaffold
+from odradek.pipelines.arguments import Parser
+from odradek.pipelines.catalogue import load, parse
 from odradek.pipelines.places import Places, show
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,6 +109,19 @@ def test_logs_with_a_date_in_each_line(spark, servers, tmp_path, topic_of_logs):
 def test_a_difference_is_shown():
     console = Console(file=io.StringIO(), width=200)
     assert show(console, [("records", 3, 3), ("rows", 0, 1)]) == 1
+
+
+def test_a_new_pipeline(spark, servers, tmp_path):
+    made = scaffold.create("new_words", tmp_path)
+    file = tmp_path / "text.gz"
+    file.write_bytes(gzip.compress(b"to be or not\n\nto be"))
+    found = load(str(made[0]))
+    options = parse(found, Parser(), ["--input", str(file)])
+    console = Console(file=io.StringIO(), width=200)
+    places = Places(spark, servers, tmp_path / "output")
+    for _ in range(2):  # the second time nothing is left to do
+        assert found.run(console, places, options) == [("lines", 3, 3), ("words", 6, 6)]
+    assert "2 be" in console.file.getvalue()
 
 
 def test_the_pipeline_of_the_documentation(spark, servers, tmp_path):

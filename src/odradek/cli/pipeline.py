@@ -1,4 +1,4 @@
-"""The commands run, list, status and clean of `odradek pipeline`.
+"""The commands new, run, list, status and clean of `odradek pipeline`.
 
 The packages pyspark and pyarrow are imported only when a pipeline is run.
 """
@@ -39,6 +39,7 @@ def pipeline() -> None:
     Examples:
       odradek pipeline list
       odradek pipeline run stages --flights 5000
+      odradek pipeline new clicks
       odradek pipeline status
     """
 
@@ -64,6 +65,27 @@ def list_command(as_json: bool) -> None:
             "The examples are in a clone of Odradek's repository: run the command there. "
             "`odradek pipeline run FILE` runs your own."
         )
+
+
+@pipeline.command()
+@click.argument("name")
+def new(name: str) -> None:
+    """Make a directory with a new pipeline: a query, a test that runs it, and a README.
+
+    \b
+    Examples:
+      odradek pipeline new clicks
+      odradek pipeline run clicks/clicks.py --input README.md
+    """
+    from odradek.pipelines import scaffold
+
+    try:
+        made = scaffold.create(name, Path())
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    for path in made:
+        click.echo(f"Wrote {path}")
+    note(f"Run it: odradek pipeline run {name}/{name}.py --input FILE...")
 
 
 def _read_conf(
