@@ -36,7 +36,7 @@ from odradek.client.errors import (
 from odradek.client.fetcher import FetchLimits
 from odradek.client.group_metadata import CommittedOffset, GroupMetadata
 from odradek.client.offsets import EARLIEST, READ_UNCOMMITTED, offsets_at
-from odradek.client.shell.driver import Driver
+from odradek.client.shell.driver import Driver, Machine
 from odradek.client.shell.keeper import Calls, Shell
 from odradek.model import uuids
 from odradek.model.errors import ErrorCode
@@ -49,6 +49,8 @@ _POLL_SLICE_MS = 1_000
 """The longest time that `poll` waits for records, so that a rebalance does not wait longer for it."""
 CLASSIC, CONSUMER = "classic", "consumer"
 """Values of `group.protocol`."""
+_OF_CLASSIC = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
+_OF_CONSUMER = ("group.remote.assignor", "a pattern")
 
 Partitions = Collection[TopicPartition]
 
@@ -97,15 +99,8 @@ class GroupConsumer(Shell):
         Raises:
             ValueError: there is no such assignor, or a setting does not belong to the protocol.
         """
-        _check_protocol(
-            protocol,
-            {
-                "partition.assignment.strategy": assignors,
-                "session.timeout.ms": session_timeout_ms,
-                "heartbeat.interval.ms": heartbeat_interval_ms,
-            },
-            {"group.remote.assignor": remote_assignor, "a pattern": pattern},
-        )
+        of_classic = (assignors, session_timeout_ms, heartbeat_interval_ms)
+        _check_protocol(protocol, of_classic, (remote_assignor, pattern))
         self._cluster = cluster
         self._group = group
         self._isolation = isolation
@@ -138,15 +133,7 @@ class GroupConsumer(Shell):
         self._commits = Commits(
             routes, self._member, _random_number, request_timeout_ms=cluster.timeout_ms
         )
-        driver = Driver(
-            cluster.bootstrap,
-            routes,
-            [self._member, self._commits],
-            client_id=cluster.client_id,
-            connect_timeout_ms=cluster.connect_timeout_ms,
-            security=cluster.security,
-        )
-        super().__init__(driver, "consumer")
+        super().__init__(_driver(cluster, routes, [self._member, self._commits]), "consumer")
 
     def __enter__(self) -> Self:
         return self
@@ -375,7 +362,7 @@ class GroupConsumer(Shell):
 
 
 def _check_protocol(
-    protocol: str, of_classic: Mapping[str, object], of_consumer: Mapping[str, object]
+    protocol: str, of_classic: Sequence[object], of_consumer: Sequence[object]
 ) -> None:
     """Check that only settings of the protocol are given.
 
@@ -384,9 +371,23 @@ def _check_protocol(
     """
     if protocol not in (CLASSIC, CONSUMER):
         raise ValueError(f"group.protocol is {protocol!r}; it can be {CLASSIC} or {CONSUMER}")
-    for name, value in (of_consumer if protocol == CLASSIC else of_classic).items():
+    others = zip(_OF_CLASSIC, of_classic, strict=True)
+    if protocol == CLASSIC:
+        others = zip(_OF_CONSUMER, of_consumer, strict=True)
+    for name, value in others:
         if value is not None:
             raise ValueError(f"{name} cannot be set when group.protocol={protocol.upper()}")
+
+
+def _driver(cluster: Cluster, routes: Routes, machines: Sequence[Machine]) -> Driver:
+    return Driver(
+        cluster.bootstrap,
+        routes,
+        machines,
+        client_id=cluster.client_id,
+        connect_timeout_ms=cluster.connect_timeout_ms,
+        security=cluster.security,
+    )
 
 
 def _classic_member(
