@@ -60,7 +60,7 @@ class States:
                 module.PartitionData(
                     partition=key.partition,
                     state_epoch=1,
-                    leader_epoch=-1,
+                    leader_epoch=0,
                     start_offset=-1,
                     state_batches=[batch],
                 ),
