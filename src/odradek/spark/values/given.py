@@ -73,20 +73,25 @@ TUNING_IGNORED = frozenset(
 )
 """Settings that are ignored, in lower case and without the prefix `kafka.`."""
 
-NEAR = 0.7
+NEAR = 0.6
 """How similar a name must be to be suggested, from 0 to 1."""
+NEAR_OPTION = 0.7
+"""The same for options, which have long parts in common."""
 
 T = TypeVar("T")
 D = TypeVar("D")
 
 
 def nearest(
-    name: str, known: Iterable[str], shown: Callable[[str], str] = lambda each: each
+    name: str,
+    known: Iterable[str],
+    shown: Callable[[str], str] = lambda each: each,
+    cutoff: float = NEAR,
 ) -> str:
     """Return a question for the known name that is most similar to `name`, or nothing."""
     import difflib  # only errors need it
 
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=NEAR)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f". Did you mean {shown(close[0])}?" if close else ""
 
 
@@ -107,7 +112,7 @@ class Given:
                 raise ValueError(self._unknown(given, folded, by_folded))
 
     def _unknown(self, given: str, folded: str, by_folded: Mapping[str, str]) -> str:
-        hint = nearest(folded, by_folded, by_folded.__getitem__)
+        hint = nearest(folded, by_folded, by_folded.__getitem__, NEAR_OPTION)
         advice = hint or f". Known are: {', '.join(self._known)}"
         return f'unknown option "{given}"{advice}'
 
