@@ -1,4 +1,4 @@
-"""A client for Kafka's protocol. docs/client.md describes how to write records with it.
+"""A client for Kafka's protocol. docs/client.md describes the producer and the group consumer.
 
 The command line and the Spark source use the client. The client works with any broker that speaks
 Apache Kafka's protocol. The modules, from the lowest layer to the highest:
@@ -6,21 +6,21 @@ Apache Kafka's protocol. The modules, from the lowest layer to the highest:
 - `connection` is one socket: it negotiates versions, pipelines requests, and receives responses in
   order.
 - `cluster` finds brokers, leaders and coordinators, and retries requests with back-off.
-- `core/` has the state machines of the producer: they decide without sockets, threads and clocks.
-  `shell/` performs what they ask for. `producer/` writes records, also in transactions that several
-  processes share.
+- `core/` has the state machines of the producer and of members of groups: they decide without
+  sockets, threads and clocks. `shell/` performs what they ask for. `producer/` writes records, also
+  in transactions that several processes share.
 - `fetcher` keeps one fetch in flight to every leader. `consumer` reads records of the partitions
-  that the caller assigns. `membership` joins a classic group. `group_consumer` reads the partitions
-  that the group assigns to the member.
+  that the caller assigns. `group/` has the consumer that joins a group and reads the partitions that
+  the group assigns to it.
 - `share/` is a member of a share group: `consumer`, its state machines, and `keeper`, its optional
   thread.
 - `offsets` converts "earliest", "latest" or a time to offsets; `commits` fetches and commits a
   group's offsets.
 - `admin/` has one module per subject: topics, configs, groups, transactions, the cluster.
 
-Two threads may not use an object at the same time, except for a `Producer`. Failures raise a `ClientError`. The error is a
-`BrokerError` (with its `ErrorCode`) if a broker returned the error. An error may have `advice`, a
-sentence about what the user can do. Invalid arguments raise ValueError. If a call concerns many
+Two threads may not use an object at the same time, except for a `Producer`. Failures raise a
+`ClientError`. The error is a `BrokerError` (with its `ErrorCode`) if a broker returned the error. An
+error may have `advice`, a sentence about what the user can do. Invalid arguments raise ValueError. If a call concerns many
 topics or partitions, the result usually holds an error for each topic or partition that failed.
 """
 

@@ -2,7 +2,7 @@
 
 A `Simulation` has one virtual time, one source of randomness and one history. A machine in it has
 a disk (`lossy_file_system`), an address in the network (`network`) and at most one running process.
-Each process has its own event loop (`loop`). A process is an unmodified `odradek.node.Node` or a
+Each process has its own event loop (`loop`). A process is an unmodified `odradek.node.node.Node` or a
 client (`client`). Nothing waits for real time, nothing runs in parallel, and the seed determines
 every choice. So the same seed gives the same history, byte for byte.
 

@@ -40,7 +40,7 @@ class RestingPartition:
             partition.add_watch(self, is_follower=follower_id != CONSUMER)
 
     def on_changed(self, appended_bytes: int) -> None:
-        """See `broker.partition.Watch`."""
+        """See `broker.partitions.partition.Watch`."""
         session, partition = self._session, self._partition
         session.activate(self._wanted)
         if partition.leading is not None and self._follower_id != CONSUMER:
@@ -49,7 +49,7 @@ class RestingPartition:
             session.waiting.on_changed(partition, appended_bytes)
 
     def expire(self) -> None:
-        """See `broker.partition.Watch`."""
+        """See `broker.partitions.partition.Watch`."""
         self._session.activate(self._wanted)
         if self._session.waiting is not None:
             self._session.waiting.expire()

@@ -1,1 +1,1 @@
-"""The consumer that is a member of a classic group."""
+"""The consumer that is a member of a group, classic or of the new protocol (KIP-848)."""
