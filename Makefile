@@ -75,7 +75,8 @@ test-newest: env-newest  ## with the newest Python of this machine: all imports,
 # source: in the checkout nothing is compiled.
 PURE_TESTS := tests/records tests/log/cleaner tests/spark/test_decoding.py tests/spark/test_chunks.py \
 	tests/pipelines/test_catalogue.py \
-	tests/sim/test_simulation.py::test_an_acknowledgement_before_the_write_is_found
+	tests/sim/test_simulation.py::test_an_acknowledgement_before_the_write_is_found \
+	tests/sim/test_planted_in_a_cluster.py
 
 lint: $(VENV)/.dev  ## format, lint, types, who imports whom
 	$(BIN)/ruff format --check src tests bench compat .ci
@@ -84,7 +85,7 @@ lint: $(VENV)/.dev  ## format, lint, types, who imports whom
 	$(BIN)/lint-imports --no-logo
 
 check: lint  ## the same, the tests of sources and documents, and those of code that differs in pure Python
-	$(BIN)/python -m pytest -q -n 2 -m "not java and not cluster" tests/tidy $(PURE_TESTS)
+	$(BIN)/python -m pytest -q -n 2 -m "not java and not long" tests/tidy $(PURE_TESTS)
 
 format: $(VENV)/.dev  ## format the code
 	$(BIN)/ruff format src tests bench compat .ci

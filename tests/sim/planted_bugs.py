@@ -299,7 +299,7 @@ BUGS: dict[str, PlantedBug] = {
     "consumers read above the high watermark": PlantedBug(read_above_the_high_watermark, 20, ""),
     "dead brokers are not fenced": PlantedBug(never_fence, 100, "is not fenced"),
     "fencing moves no leaders": PlantedBug(fence_without_elections, 20, "which is fenced"),
-    "leaders are elected outside the ISR": PlantedBug(elect_outside_the_isr, 20, "not in the ISR"),
+    "leaders are elected outside the ISR": PlantedBug(elect_outside_the_isr, 20, "is in sync"),
     "AlterPartition of an old epoch is accepted": PlantedBug(accept_old_alter_partition, 60, ""),
     "a stale controller's decisions are reported": PlantedBug(decide_without_the_quorum, 60, ""),
     "votes are not persisted": PlantedBug(do_not_persist_the_vote, 100, "forgotten"),
