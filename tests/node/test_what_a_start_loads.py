@@ -63,3 +63,16 @@ def test_every_module_of_a_node_can_be_imported() -> None:
     assert len(names) > 700
     for name in names:
         importlib.import_module(name)
+
+
+def test_what_a_start_leaves_out_is_loaded_afterwards() -> None:
+    program = """
+import asyncio, sys
+from odradek.node import loading
+assert not any(name.startswith("odradek.handlers.k") for name in sys.modules)
+asyncio.run(loading.load_the_rest())
+assert set(loading.left_out()) <= sys.modules.keys()
+assert "odradek.handlers.k00_produce" in sys.modules
+assert "odradek.broker.coordinator.group_coordinator" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, env=os.environ)

@@ -23,5 +23,5 @@ def live_broker() -> Iterator[str]:
     from odradek.testing import Broker
 
     # Some tests write records of 1970. Retention would delete them half a minute after the start.
-    with Broker(settings={"log.retention.ms": -1}) as broker:
+    with Broker(settings={"log.initial.task.delay.ms": 3_600_000}) as broker:
         yield broker.bootstrap_servers

@@ -20,6 +20,7 @@ from odradek.env.process import keep_freed_memory, raise_descriptor_limit
 from odradek.log import DamagedFile, DirectoryInUse, DiskFull, LogDirectoryOffline
 from odradek.network.listeners import ListenError
 from odradek.node.format import FormatError
+from odradek.node.loading import load_the_rest
 from odradek.node.node import Node
 
 log = logging.getLogger("odradek.node")
@@ -101,10 +102,11 @@ async def _run(node: Node, selector: NodeSelector, on_ready: Callable[[Node], No
         loop.add_signal_handler(number, stop)
     on_ready(node)
     selector.forget_pauses()
+    loading = asyncio.ensure_future(load_the_rest())
     waits = [asyncio.ensure_future(e.wait()) for e in (stopping, node.failed)]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
+    for each in (*waits, loading):
+        each.cancel()
     log.info("stopping")
     await node.stop()
     return 1 if node.failed.is_set() else 0
