@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import logging
 import os
 import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from odradek.node import loading
 
 PROGRAM = """
 import os, sys
@@ -76,3 +82,29 @@ assert "odradek.handlers.k00_produce" in sys.modules
 assert "odradek.broker.coordinator.group_coordinator" in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True, env=os.environ)
+
+
+def test_a_module_that_cannot_be_loaded_keeps_no_other_from_being_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its error may be of any class, and it is tried again."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(loading, "left_out", lambda: iter(["loaded_broken", "loaded_whole"]))
+    monkeypatch.setattr(loading, "RETRY_SECONDS", 0.01)
+    broken = tmp_path / "loaded_broken.py"
+    broken.write_text("raise KeyError('a defect')\n")
+    (tmp_path / "loaded_whole.py").touch()
+
+    async def mend() -> None:
+        work = asyncio.ensure_future(loading.load_the_rest())
+        while "loaded_whole" not in sys.modules or "a defect" not in caplog.text:
+            await asyncio.sleep(0.001)
+        broken.write_text("mended = True\n")
+        importlib.invalidate_caches()
+        await work
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(asyncio.wait_for(mend(), 20))
+    assert sys.modules.pop("loaded_broken").mended
+    del sys.modules["loaded_whole"]
+    assert "1 modules of the node cannot be loaded now, first loaded_broken" in caplog.text

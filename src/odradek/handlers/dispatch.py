@@ -8,6 +8,9 @@ The dispatcher closes the connection if the API is unknown, if the version is no
 request is malformed. Special case: a request for an unserved version of ApiVersions gets a response
 of version 0 (KIP-511). Apache Kafka does the same. Each closed connection is counted and
 logged.
+
+The dispatcher also closes the connection if it has no response for a request, for example because no
+open file is left to import the handler. Nothing was processed then, and the client tries again.
 """
 
 from __future__ import annotations
@@ -80,6 +83,12 @@ class Dispatcher:
 
     def __call__(self, connection: Connection, frame: memoryview) -> None:
         """Process one request; `frame` is the request without its length."""
+        try:
+            self._process(connection, frame)
+        except Exception as error:  # noqa: BLE001  a request may fail, the node must not
+            self._fail(connection, frame, error)
+
+    def _process(self, connection: Connection, frame: memoryview) -> None:
         started = self._now_ns()
         try:
             key, version, correlation_id, length = _header.unpack_from(frame, 0)
@@ -106,11 +115,8 @@ class Dispatcher:
                     body = position
                     try:
                         answer = entry.quick(peer, frame, position, version, correlation_id)
-                    except Exception as error:
-                        # A bug in Odradek. A part of the request may have been processed.
-                        entry.metrics.record_errors([ErrorCode.UNKNOWN_SERVER_ERROR])
-                        log.error("%s failed", entry.name, exc_info=error)
-                        connection.refuse()
+                    except Exception as error:  # noqa: BLE001  may be one of MALFORMED
+                        self._fail(connection, frame, error)
                         return
                     if answer is not None:
                         frame_bytes = len(frame)
@@ -118,8 +124,9 @@ class Dispatcher:
                             connection, frame_bytes, frame_bytes - body, answer, version, started
                         )
                         return
+                decoder = entry.decoders[version]
                 if len(frame) <= LARGE_BYTES:
-                    request, end = entry.decoders[version](frame, position)
+                    request, end = decoder(frame, position)
                 elif key != api_keys.PRODUCE and self.large is not None:
                     context = RequestContext(
                         peer, key, version, correlation_id, peer.client_id, started // 1_000_000
@@ -129,7 +136,7 @@ class Dispatcher:
                     )
                     return
                 else:
-                    request, end = decode_large(entry.decoders[version], frame, position)
+                    request, end = decode_large(decoder, frame, position)
                 if end > len(frame):
                     raise MalformedMessage("truncated")
         except MALFORMED as error:
@@ -152,6 +159,15 @@ class Dispatcher:
             return entry
         self._refuse(connection, f"{_name(frame)} is not served")
         return None
+
+    def _fail(self, connection: Connection, frame: Buffer, error: Exception) -> None:
+        """Close the connection of a request that has no response because of a bug in Odradek, or
+        because its handler cannot be loaded. A part of the request may have been processed.
+        """
+        entry = self.entries[_api.unpack_from(frame, 0)[0]]
+        entry.metrics.record_errors([ErrorCode.UNKNOWN_SERVER_ERROR])
+        log.error("%s failed, and its connection is closed", entry.name, exc_info=error)
+        connection.refuse()
 
     def _refuse_malformed(
         self, connection: Connection, frame: Buffer, error: BaseException

@@ -212,19 +212,19 @@ class Entry:
             return
         # Also if the client has disconnected: asyncio logs a traceback for unread errors.
         error = done.exception()
-        if error is None:
-            answer = done.result()
-        else:
-            answer = self._error_answer(context, request, error)
-        if not connection.closed:
-            try:
+        try:
+            if error is None:
+                answer = done.result()
+            else:
+                answer = self._error_answer(context, request, error)
+            if not connection.closed:
                 cost_ns += context.worked_ns
                 self._answer(
                     connection, slot, frame_bytes, context, request, answer, started, cost_ns
                 )
-            except Exception:
-                connection.close()  # otherwise the later requests would never be answered
-                raise
+        except Exception:
+            connection.close()  # otherwise the later requests would never be answered
+            raise
 
     def _answer(
         self,

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from odradek.wire.primitives import Decoder
 
 
+class HandlerUnavailable(Exception):
+    """The handler of an API cannot be imported now. The cause says why."""
+
+
 class DecodersAtFirstUse(dict[int, Decoder]):
     """The decoders of an API by version; empty until one of them is used."""
 
@@ -15,5 +19,9 @@ class DecodersAtFirstUse(dict[int, Decoder]):
         self._load = load
 
     def __missing__(self, version: int) -> Decoder:
-        self.update(self._load())
+        try:
+            decoders = self._load()
+        except Exception as error:
+            raise HandlerUnavailable from error  # not to be taken for the error of a decoder
+        self.update(decoders)
         return self[version]

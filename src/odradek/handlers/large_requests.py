@@ -102,10 +102,10 @@ class LargeRequests:
         started: int,
         inject: Inject | None,
     ) -> None:
-        self._running += 1
         decoder = entry.decoders[context.api_version]
         work = partial(_decoded, self._now_ns, decoder, frame, position)
         decoding = call(self._executor, work, Pool.CODEC)
+        self._running += 1
         decoding.add_done_callback(
             partial(self._on_decoded, connection, slot, entry, context, frame, started, inject)
         )

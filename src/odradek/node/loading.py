@@ -12,6 +12,7 @@ import asyncio
 import importlib
 import logging
 import pkgutil
+import sys
 from collections.abc import Iterator
 
 from odradek.handlers.registry import SERVED
@@ -29,25 +30,44 @@ PACKAGES = (
 PAUSE_SECONDS = 0.001
 """Between two modules the event loop serves clients."""
 RETRY_SECONDS = 1.0
+RETRY_SECONDS_MAX = 60.0
+"""The pause before modules are tried again is doubled up to this."""
 
 
 def left_out() -> Iterator[str]:
-    """Yield the names of the modules that are imported after the start."""
+    """Yield the names of the modules that are imported after the start, if the caller imports them."""
     yield from (each.module for each in SERVED.values())
     for package in PACKAGES:
-        path = importlib.import_module(package).__path__
-        yield from (each.name for each in pkgutil.walk_packages(path, f"{package}."))
+        yield package
+        if package in sys.modules:
+            path = sys.modules[package].__path__
+            modules = pkgutil.walk_packages(path, f"{package}.", onerror=lambda name: None)
+            yield from (each.name for each in modules)
 
 
 async def load_the_rest() -> None:
-    """Import the modules one by one. If that fails, it is tried again: open files may be free then."""
-    while True:
+    """Import the modules one by one. Those that fail are tried again: open files may be free then.
+
+    A request that comes before its handler can be imported gets its connection closed
+    (`odradek.handlers.dispatch`).
+    """
+    retry_seconds = RETRY_SECONDS
+    while failures := await _load_each():
+        name, error = failures[0]
+        log.warning(
+            "%d modules of the node cannot be loaded now, first %s: %s", len(failures), name, error
+        )
+        await asyncio.sleep(retry_seconds)
+        retry_seconds = min(2 * retry_seconds, RETRY_SECONDS_MAX)
+
+
+async def _load_each() -> list[tuple[str, Exception]]:
+    """Return the modules that cannot be imported, and why."""
+    failures: list[tuple[str, Exception]] = []
+    for name in left_out():
         try:
-            for name in left_out():
-                importlib.import_module(name)
-                await asyncio.sleep(PAUSE_SECONDS)
-        except (ImportError, OSError) as error:
-            log.warning("modules of the node cannot be loaded now: %s", error)
-            await asyncio.sleep(RETRY_SECONDS)
-        else:
-            return
+            importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001  a module may raise anything
+            failures.append((name, error))
+        await asyncio.sleep(PAUSE_SECONDS)
+    return failures
