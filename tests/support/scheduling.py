@@ -13,6 +13,8 @@ there is no such group, the worker gets the group that uses the least processor 
 The tests of Spark need two processors for two minutes, and Spark ends a streaming query whose Python
 worker has not connected after ten seconds. Therefore the first worker runs them, and the processes of
 all other workers have a lower priority (`lower_priority`).
+
+If a worker dies, the test that it was running fails, and other workers run the rest of its groups.
 """
 
 from __future__ import annotations
@@ -101,6 +103,36 @@ class GroupScheduling(LoadScopeScheduling):
         node.send_runtest_some(
             [self._indices[nodeid] for nodeid, completed in unit.items() if not completed]
         )
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Remove a worker that has ended. Return the test that it was running, if it has died.
+
+        That test is not run again. The base class runs it again, in one worker after the other.
+        """
+        units = self.assigned_work.pop(node)
+        pending = (
+            nodeid for unit in units.values() for nodeid, completed in unit.items() if not completed
+        )
+        died_in = next(pending, None)
+        if died_in is None:
+            return None
+        units[group(died_in)][died_in] = True
+        self.workqueue.update(
+            (name, unit) for name, unit in units.items() if not all(unit.values())
+        )
+        for other in self.nodes:
+            self._reschedule(other)
+        return died_in
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give a worker more groups if it has few tests left, or let it end.
+
+        A worker runs a test when it has got the next one, or knows that there is none. One that
+        replaces a dead worker would wait for ever if the base class gave it a group of one test.
+        """
+        super()._reschedule(node)
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
 
     def _next_group(self, node: WorkerController) -> str:
         spark = [name for name in self.workqueue if name in SPARK]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.checkout import ROOT
 from tests.support import scheduling
 from tests.support.durations import Cost, Durations
 from tests.support.scheduling import GROUPS, SPARK, GroupScheduling, by_duration, chosen, group
@@ -97,6 +102,45 @@ def test_the_first_worker_runs_spark_and_busy_tests_run_beside_waiting_ones(
                 done.add(index)
                 queue.mark_test_complete(worker, index)
     assert sorted(first.sent + second.sent + third.sent) == list(range(len(tests)))
+
+
+FILES_WITH_DEATHS = {
+    "conftest.py": """
+from tests.support.scheduling import GroupScheduling
+
+def pytest_xdist_make_scheduler(config, log):
+    config.option.loadscopereorder = False
+    return GroupScheduling(config, log)
+""",
+    "test_several.py": """
+import os
+
+def test_before(): pass
+def test_dies(): os._exit(1)
+def test_after(): pass
+""",
+    "test_alone.py": "import os\ndef test_dies_alone(): os._exit(1)\n",
+    "test_other.py": "def test_passes(): pass\n",
+}
+
+
+def test_a_worker_that_dies_fails_its_test_and_others_run_the_rest(tmp_path: Path) -> None:
+    for name, text in FILES_WITH_DEATHS.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    plugins = ["-p", "no:cacheprovider", "-p", "xdist.plugin", "-n", "2"]
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--rootdir", str(tmp_path), *plugins, str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert run.returncode == pytest.ExitCode.TESTS_FAILED, run.stdout
+    assert "2 failed, 3 passed" in run.stdout
+    for test in ("test_several.py::test_dies", "test_alone.py::test_dies_alone"):
+        assert f"crashed while running '{test}'" in run.stdout
 
 
 def test_what_is_named_exists(request: pytest.FixtureRequest) -> None:
