@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import gc
+import json
 import os
 import random
 import signal
@@ -24,12 +25,14 @@ from odradek.client.errors import (
     NotDeliveredError,
     RecordTooLargeError,
     RequestTimeoutError,
+    SerializationError,
     TransactionStateError,
     UnreachableError,
 )
 from odradek.client.offsets import LATEST, offsets_at
 from odradek.client.producer import Producer
 from odradek.client.producer.options import given_settings, producer_settings
+from odradek.client.serializers import Json, Long
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
 from odradek.testing import Broker
@@ -451,3 +454,22 @@ def test_failures_are_told_once(made, broker):
         producer.flush()
     producer.send("t", b"y")
     producer.flush()
+
+
+def test_serializers(made, cluster):
+    producer = made(**{"key.serializer": Long(), "value.serializer": json.dumps}, linger_ms=0)
+    with pytest.raises(TypeError, match="a value is bytes or None, not str"):
+        producer.send("t", 1)
+    producer = made(key_serializer=Long(), value_serializer=Json())
+    (before,) = offsets_at(cluster, [TopicPartition("t", 1)], LATEST).values()
+    producer.send("t", {"a": 1}, key=7, partition=1).wait()
+    producer.send("t", None, key=8, partition=1).wait()
+    with pytest.raises(SerializationError, match="needs a number, not str"):
+        producer.send("t", 1, key="x")
+    consumer = Consumer(cluster)
+    consumer.assign({TopicPartition("t", 1): before})
+    records = consumer.poll(5_000)[TopicPartition("t", 1)]
+    assert [(each.key[-1], each.value) for each in records] == [(7, b'{"a":1}'), (8, None)]
+    assert len(producer.send_values("t", [{"b": 2}, None])) == 1
+    with pytest.raises(TypeError, match="a serializer has a method serialize"):
+        made(value_serializer=7)

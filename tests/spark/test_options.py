@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from odradek.client.serializers.settings import RegistrySettings
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
 from odradek.spark.offsets import (
@@ -28,7 +29,7 @@ from odradek.spark.options import (
     write_options,
 )
 from odradek.spark.values.given import TUNING_IGNORED
-from odradek.spark.values.settings import ProtobufOptions, RegistrySettings, Typed
+from odradek.spark.values.settings import ProtobufOptions, Typed
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 TYPED = {"valueFormat": "json", "valueSchema": "a INT"}

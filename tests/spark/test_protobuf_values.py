@@ -19,12 +19,14 @@ from pyspark.sql.types import (
     StringType,
     StructType,
 )
-from tests.spark.registry_server import registry_server
+from tests.support.registry_server import registry_server
 
-from odradek.spark.values import formats, protobuf_schema
+from odradek.client.serializers import protobuf_schema
+from odradek.client.serializers.settings import RegistrySettings
+from odradek.spark.values import formats
 from odradek.spark.values.protobuf import ProtobufDecoder, ProtobufEncoder
 from odradek.spark.values.protobuf_shapes import prepare
-from odradek.spark.values.settings import ProtobufOptions, RegistrySettings, Typed
+from odradek.spark.values.settings import ProtobufOptions, Typed
 
 TEXT = """
 syntax = "proto3";

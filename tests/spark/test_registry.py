@@ -8,14 +8,16 @@ import pickle
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
-from tests.spark.registry_server import registry_server
+from tests.support.registry_server import registry_server
 
 from odradek.client.errors import ClientError
+from odradek.client.serializers.framing import prefix
+from odradek.client.serializers.registry import Registry, RegistryError
+from odradek.client.serializers.settings import RegistrySettings
 from odradek.spark.values import formats, framing
 from odradek.spark.values.avro import AvroText
 from odradek.spark.values.avro_format import RegisteredAvro
-from odradek.spark.values.registry import Registry, RegistryError
-from odradek.spark.values.settings import RegistrySettings, Typed
+from odradek.spark.values.settings import Typed
 
 USER = {"type": "record", "name": "User", "fields": [{"name": "name", "type": "string"}]}
 NEWER = {
@@ -77,7 +79,7 @@ def test_only_prefixes_of_a_part_of_a_column(registry):
     ids, contents = framing.split(values.slice(1))
     assert (ids.tolist(), contents.to_pylist()) == ([-1, -1, 0x1020304], [b"", None, b""])
     assert framing.split(values)[1][0].as_py() == b"x"
-    assert framing.prefix(7) == b"\0\0\0\0\7"
+    assert prefix(7) == b"\0\0\0\0\7"
 
 
 def test_schemas_with_references(registry):
@@ -130,7 +132,7 @@ def test_a_password(registry):
     registry.credentials = "me:secret"
     with pytest.raises(RegistryError, match="refuses the request: it returned 401") as raised:
         Registry(settings(registry)).latest("s/1")
-    assert "schemaRegistryPassword" in raised.value.advice
+    assert "basic.auth.user.info" in raised.value.advice
     found = Registry(settings(registry, user="me", password="secret")).latest("s/1")
     assert (found.schema_id, found.text) == (1, '"long"')
 

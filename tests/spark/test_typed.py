@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructType
-from tests.spark.registry_server import registry_server
+from tests.support.registry_server import registry_server
 
 from odradek.spark import dead_letters, typed
 from odradek.spark.columns import ARROW_HEADERS

@@ -142,6 +142,10 @@ class RecordTooLargeError(ClientError):
     advice = "Raise max.request.size and the topic's max.message.bytes, or send smaller records."
 
 
+class SerializationError(ClientError):
+    """A value has no byte string, or a byte string is not of the format."""
+
+
 class BufferFullError(ClientError):
     """Records are added faster than brokers take them, and the buffer is full."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 SECURE = "secure"
 GSSAPI = "gssapi"
+SERIALIZERS = "serializers"
 SPARK = "spark"
 DEMO = "demo"
 EXAMPLES = "demo,delta"

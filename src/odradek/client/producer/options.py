@@ -60,10 +60,12 @@ PRODUCER_SETTINGS = (
     "compression.level",
     "compression.type",
     "enable.idempotence",
+    "key.serializer",
     "metadata.max.age.ms",
     "partitioner",
     "partitioner.ignore.keys",
     "transactional.id",
+    "value.serializer",
     *_LEVELS.values(),
 )
 """The names of a producer's settings."""

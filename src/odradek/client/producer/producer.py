@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from odradek.client.cluster import Cluster
 from odradek.client.core.operation import Operation
@@ -40,6 +40,7 @@ from odradek.client.errors import (
 )
 from odradek.client.group_metadata import CommittedOffset, GroupMetadata
 from odradek.client.producer.options import given_settings, producer_settings
+from odradek.client.producer.serializing import serializers
 from odradek.client.producer.topic_wait import Reaching, TopicWait
 from odradek.client.shell.driver import Driver
 from odradek.client.shell.keeper import Shell
@@ -94,6 +95,7 @@ class Producer(Shell):
 
         Raises:
             ValueError: a setting is unknown or malformed, or settings contradict each other.
+            TypeError: a serializer is none.
         """
         if isinstance(cluster, Cluster):
             given = given_settings(settings or {}, keywords)
@@ -104,6 +106,7 @@ class Producer(Shell):
             options = producer_settings(given)
             connection = given.connection()
         self._options = options
+        self._serializers = serializers(given)
         self._failed_count = 0
         self._first_error: ClientError | None = None
         self._user_hook = on_batch
@@ -158,9 +161,9 @@ class Producer(Shell):
     def send(
         self,
         topic: str,
-        value: bytes | None = None,
+        value: Any = None,
         *,
-        key: bytes | None = None,
+        key: Any = None,
         headers: Headers | None = None,
         partition: int | None = None,
         timestamp: int | None = None,
@@ -169,12 +172,14 @@ class Producer(Shell):
         """Add a record to the batch of its partition, and return its delivery.
 
         The batch is sent when it is full (`batch.size`), `linger.ms` after its first record, or when
-        somebody waits for it. `timestamp` is in ms since 1970; by default it is now. `on_delivery` is
+        somebody waits for it. Keys and values are bytes, or what the serializers take (`key_serializer`,
+        `value_serializer`). `timestamp` is in ms since 1970; by default it is now. `on_delivery` is
         called with the delivery when it is done.
 
         Raises:
             TypeError: a key, a value or a header is not bytes.
             ValueError: the timestamp is negative.
+            SerializationError: a serializer refuses the key or the value.
             ClosedError: the producer is closed, or was made before a fork.
             NoSuchTopicError: the topic does not exist and may not be created, or it has no such
                 partition.
@@ -185,6 +190,9 @@ class Producer(Shell):
         """
         if self._problem is not None:
             raise self._problem
+        if self._serializers is not None:
+            key = self._serializers.key(topic, key)
+            value = self._serializers.value(topic, value)
         if value is not None and type(value) is not bytes:
             value = bytes_of(value, "a value")
         if key is not None and type(key) is not bytes:
@@ -207,7 +215,7 @@ class Producer(Shell):
             self._call_back()
         return delivery
 
-    def send_values(self, topic: str, values: Iterable[bytes | None]) -> list[ProducerBatch]:
+    def send_values(self, topic: str, values: Iterable[Any]) -> list[ProducerBatch]:
         """Add records that have only a value. Return their batches, in order.
 
         This costs a fraction of a call of `send` for each value. A batch that is returned has other
@@ -219,6 +227,8 @@ class Producer(Shell):
         """
         self._check_usable()
         listed = values if isinstance(values, list) else list(values)
+        if self._serializers is not None:
+            listed = [self._serializers.value(topic, each) for each in listed]
         for each in listed:
             if type(each) is not bytes and each is not None:
                 raise TypeError(f"a value is bytes or None, not {type(each).__name__}")

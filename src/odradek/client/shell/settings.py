@@ -75,6 +75,10 @@ class Given:
         """Return a text."""
         return str(self._values.get(name, default))
 
+    def object(self, name: str) -> object | None:
+        """Return what was given, unchanged; None if nothing was."""
+        return self._values.get(name)
+
     def number(self, name: str, lowest: int) -> int:
         """Return a whole number that was given.
 

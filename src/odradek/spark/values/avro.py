@@ -13,9 +13,9 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
-from fastavro.read import SchemaResolutionError
 from numpy.typing import NDArray
 
+from odradek.client.serializers.avro_library import UNDECODABLE, UNENCODABLE
 from odradek.spark.values import avro_schema
 from odradek.spark.values.avro_shapes import Shape
 from odradek.spark.values.bulk import (
@@ -25,20 +25,6 @@ from odradek.spark.values.bulk import (
     decode_in_parts,
     without_collections,
 )
-
-UNDECODABLE = (
-    EOFError,
-    IndexError,  # a number of a branch or a symbol
-    KeyError,
-    MemoryError,
-    OverflowError,
-    SchemaResolutionError,
-    TypeError,
-    ValueError,  # also UnicodeDecodeError
-)
-"""What the library raises for bytes that are not of the schema."""
-UNENCODABLE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
-"""What the library raises for rows that do not fit the schema."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
+from odradek.client.serializers.avro_library import AvroSchemaError
+from odradek.client.serializers.registry import AVRO_TYPE, Registered
 from odradek.spark.values import avro_schema
 from odradek.spark.values.avro import AvroDecoder, AvroEncoder, AvroText
 from odradek.spark.values.avro_shapes import Shape
 from odradek.spark.values.bulk import Decoder, Encoder
 from odradek.spark.values.framing import FramedDecoder
-from odradek.spark.values.registry import AVRO_TYPE, Registered
 from odradek.spark.values.settings import Typed
 
 INLINE = ("{", "[", '"')
@@ -95,5 +96,5 @@ def _text_of(found: Registered) -> AvroText:
 def _shape(typed: Typed, schema: AvroText) -> Shape:
     try:
         return schema.shape
-    except avro_schema.AvroSchemaError as error:
+    except AvroSchemaError as error:
         raise ValueError(f"the schema of {typed.column}: {error}") from None

@@ -15,7 +15,6 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-from fastavro.schema import SchemaParseException, UnknownType
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -36,6 +35,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from odradek.client.serializers import avro_library
+from odradek.client.serializers.avro_library import AvroSchemaError
 from odradek.spark.values.avro_shapes import (
     MILLI,
     Bytes,
@@ -71,12 +72,6 @@ TIMES: dict[str, tuple[int, type[DataType]]] = {
 }
 WIDENED = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
 """Unions of two numbers, which are one column of the larger type, as in Spark."""
-UNREADABLE = (SchemaParseException, UnknownType, KeyError, TypeError, ValueError, AttributeError)
-"""What the library raises for a malformed schema."""
-
-
-class AvroSchemaError(ValueError):
-    """A text is no schema of Avro, or has a type that has no counterpart in Spark."""
 
 
 @functools.lru_cache(maxsize=1000)
@@ -86,21 +81,10 @@ def parse(text: str, references: tuple[str, ...] = ()) -> Shape:
     Raises:
         AvroSchemaError: the text is no schema, or has an unsupported type.
     """
-    named: dict[str, Schema] = {}
-    try:
-        for each in references:
-            fastavro.parse_schema(_loaded(each), named)
-        parsed = fastavro.parse_schema(_loaded(text), named)
-    except UNREADABLE as error:
-        raise AvroSchemaError(f"it is no schema of Avro: {error}") from error
+    parsed, named = avro_library.parsed(text, references)
     shape = _Builder(named).shape(parsed, "odradek")
     library = fastavro.parse_schema(shape.avro, _ignore_default_error=True)
     return dataclasses.replace(shape, avro=library)
-
-
-def _loaded(text: str) -> Schema:
-    """Return a schema. The name of a primitive type needs no quotes."""
-    return text.strip() if text.strip() in PRIMITIVES else json.loads(text)
 
 
 class _Builder:

@@ -31,8 +31,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from odradek.client.suggestion import nearest
 from odradek.spark.values import decimals
-from odradek.spark.values.given import nearest
 
 MILLI = 1000
 """Microseconds in a millisecond."""

@@ -8,11 +8,12 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
+from odradek.client.serializers import framing
+from odradek.client.serializers.registry import NotRegisteredError, Registered, Registry
+from odradek.client.serializers.settings import RegistrySettings
 from odradek.config import extras
-from odradek.spark.values import framing
 from odradek.spark.values.bulk import Decoder, Encoder
-from odradek.spark.values.registry import NotRegisteredError, Registered, Registry
-from odradek.spark.values.settings import AVRO, RegistrySettings, Typed
+from odradek.spark.values.settings import AVRO, Typed
 
 
 class Format(Protocol):

@@ -1,14 +1,7 @@
-"""The prefix of byte strings whose schema is in a registry: a zero byte, and the id of the schema.
-
-0  1        5
-+--+--------+------------
-|00|   id   | content
-+--+--------+------------
-"""
+"""Splits columns of byte strings whose schema is in a registry (`odradek.client.serializers.framing`)."""
 
 from __future__ import annotations
 
-import struct
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -17,18 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from odradek.client.serializers.framing import MAGIC, PREFIX
+from odradek.client.serializers.registry import NotRegisteredError, Registered, Registry
+from odradek.client.serializers.settings import RegistrySettings
 from odradek.spark.values.bulk import Decoded, Decoder
-from odradek.spark.values.registry import NotRegisteredError, Registered, Registry
-from odradek.spark.values.settings import RegistrySettings
 
-MAGIC = 0
-PREFIX = struct.Struct(">bI")
 NO_ID = -1
-
-
-def prefix(schema_id: int) -> bytes:
-    """Return the prefix of byte strings of a schema."""
-    return PREFIX.pack(MAGIC, schema_id)
 
 
 def split(values: pa.BinaryArray) -> tuple[NDArray[np.int64], pa.BinaryArray]:

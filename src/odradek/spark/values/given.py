@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
+
+from odradek.client.suggestion import nearest
 
 SPARK_OPTIONS = ("checkpointLocation", "path", "queryName")
 """Options that Spark itself adds to the options of a sink."""
@@ -73,26 +75,11 @@ TUNING_IGNORED = frozenset(
 )
 """Settings that are ignored, in lower case and without the prefix `kafka.`."""
 
-NEAR = 0.6
-"""How similar a name must be to be suggested, from 0 to 1."""
 NEAR_OPTION = 0.7
-"""The same for options, which have long parts in common."""
+"""How similar options must be to be suggested. They have long parts in common."""
 
 T = TypeVar("T")
 D = TypeVar("D")
-
-
-def nearest(
-    name: str,
-    known: Iterable[str],
-    shown: Callable[[str], str] = lambda each: each,
-    cutoff: float = NEAR,
-) -> str:
-    """Return a question for the known name that is most similar to `name`, or nothing."""
-    import difflib  # only errors need it
-
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return f". Did you mean {shown(close[0])}?" if close else ""
 
 
 class Given:

@@ -2,9 +2,6 @@
 
 The library parses and makes each message. Everything else is done for whole columns
 (`protobuf_shapes`).
-
-With a schema registry, the numbers of the message in its file follow the id of the schema: how many
-they are, and each of them, as varints in zigzag. A single 0 is one byte.
 """
 
 from __future__ import annotations
@@ -19,7 +16,8 @@ import pyarrow.compute as pc
 from google.protobuf.message import DecodeError, EncodeError
 from numpy.typing import NDArray
 
-from odradek.records.varint import varint
+from odradek.client.serializers.framing import index_prefixes
+from odradek.client.serializers.protobuf_schema import ProtobufSchema
 from odradek.spark.values.bulk import (
     Decoded,
     arranged,
@@ -27,13 +25,11 @@ from odradek.spark.values.bulk import (
     decode_in_parts,
     without_collections,
 )
-from odradek.spark.values.protobuf_schema import ProtobufSchema
 from odradek.spark.values.protobuf_shapes import prepare
 from odradek.spark.values.settings import ProtobufOptions
 
 UNENCODABLE = (EncodeError, OverflowError, TypeError, ValueError)
 """What the library raises for rows that do not fit the schema."""
-FIRST = (0,)
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ class IndexedDecoder:
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """Decode all byte strings. Those of other messages cannot be decoded."""
         left = pa.nulls(len(values), pa.binary())
-        for prefix in prefixes(self.indexes):
+        for prefix in index_prefixes(self.indexes):
             fits = pc.fill_null(pc.starts_with(values, prefix), fill_value=False)
             body = pc.binary_replace_slice(values, 0, len(prefix), b"")
             left = pc.if_else(fits, body, left)
@@ -101,12 +97,6 @@ class IndexedDecoder:
         reason = f"it is not the message {self.decoder.schema.message} of its schema"
         reasons = dict.fromkeys(np.flatnonzero(other).tolist(), reason)
         return Decoded(decoded.rows, decoded.bad | other, decoded.reasons | reasons)
-
-
-def prefixes(indexes: tuple[int, ...]) -> list[bytes]:
-    """Return how the numbers of a message may be written. The first one is the usual one."""
-    whole = b"".join(varint(number) for number in (len(indexes), *indexes))
-    return [b"\0", whole] if indexes == FIRST else [whole]
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.types import DataType
 
-from odradek.spark.values import protobuf_schema
+from odradek.client.serializers import protobuf_schema
+from odradek.client.serializers.framing import index_prefixes
+from odradek.client.serializers.protobuf_schema import ProtobufSchema, ProtobufSchemaError
+from odradek.client.serializers.registry import PROTOBUF_TYPE, Registered
 from odradek.spark.values.bulk import Decoder, Encoder
 from odradek.spark.values.framing import FramedDecoder
 from odradek.spark.values.protobuf import (
     IndexedDecoder,
     ProtobufDecoder,
     ProtobufEncoder,
-    prefixes,
 )
-from odradek.spark.values.protobuf_schema import ProtobufSchema, ProtobufSchemaError
 from odradek.spark.values.protobuf_shapes import Structs, prepare
-from odradek.spark.values.registry import PROTOBUF_TYPE, Registered
 from odradek.spark.values.settings import ProtobufOptions, Typed
 
 
@@ -81,7 +81,7 @@ class ProtobufFormat:
     def encoder(self, typed: Typed, schema: ProtobufSchema, prefix: bytes) -> Encoder:
         """See `formats.Format`."""
         if prefix:
-            prefix += prefixes(schema.indexes)[0]
+            prefix += index_prefixes(schema.indexes)[0]
         return ProtobufEncoder(typed.column, schema, typed.protobuf, prefix)
 
 

@@ -50,8 +50,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from odradek.spark.values.given import nearest
-from odradek.spark.values.protobuf_schema import ProtobufSchema, ProtobufSchemaError
+from odradek.client.serializers.protobuf_schema import ProtobufSchema, ProtobufSchemaError
+from odradek.client.suggestion import nearest
 from odradek.spark.values.settings import ProtobufOptions
 
 MICRO, MICROS = 1000, 1_000_000

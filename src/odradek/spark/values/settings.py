@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import urlsplit
 
+from odradek.client.serializers.settings import OptionNames, RegistrySettings, parse_urls
 from odradek.spark.values.given import Given
 
 JSON, AVRO, PROTOBUF = "json", "avro", "protobuf"
@@ -44,20 +44,9 @@ TIMESTAMP_NUMBERS = "timestampNumbers"
 MICROSECONDS_IN = {"seconds": 1_000_000, "milliseconds": 1000, "microseconds": 1}
 """The units of such times. Spark's `from_json` has seconds."""
 WRITE_ONLY = ("registerSchemas",)
-
-
-@dataclass(frozen=True, slots=True)
-class RegistrySettings:
-    """Where a schema registry is, and how long a request to it may take with all its retries."""
-
-    urls: tuple[str, ...]
-    user: str
-    password: str
-    timeout_ms: int
-
-    def __repr__(self) -> str:
-        """Return a text without the password."""
-        return f"RegistrySettings(urls={self.urls!r}, user={self.user!r})"
+_OPTION_NAMES = OptionNames(
+    "schemaRegistryUrl", "schemaRegistryUser and schemaRegistryPassword", "registerSchemas=false"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +176,7 @@ def _registry(given: Given, timeout_ms: int) -> RegistrySettings | None:
             if given.has(name):
                 raise ValueError(f"{name} needs schemaRegistryUrl")
         return None
-    urls = tuple(each.strip().rstrip("/") for each in text.split(",") if each.strip())
-    for url in urls or ("",):
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError("schemaRegistryUrl must be like http://host:8081")
-        if parts.username is not None or parts.password is not None:
-            raise ValueError(
-                "schemaRegistryUrl has a user or a password: give schemaRegistryUser and "
-                "schemaRegistryPassword"
-            )
+    urls = parse_urls(text, "schemaRegistryUrl", _OPTION_NAMES.login)
     if bool(user) != bool(password):
         raise ValueError("give both schemaRegistryUser and schemaRegistryPassword, or none of them")
-    return RegistrySettings(urls, user, password, timeout_ms)
+    return RegistrySettings(urls, user, password, timeout_ms, names=_OPTION_NAMES)

@@ -1,12 +1,13 @@
 """Reads schemas of Protobuf: sets of descriptors, and .proto texts, which protoc compiles.
 
-A driver reads the schema. Tasks get descriptors, not files. The descriptors are changed in one
+A schema is pickled as descriptors, not as a file. For columns of Spark the descriptors are changed in one
 respect: maps are repeated entries. Both are encoded alike, and lists of entries can be converted as
 whole columns.
 """
 
 from __future__ import annotations
 
+import base64
 import functools
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from google.protobuf import (
     duration_pb2,
     empty_pb2,
     field_mask_pb2,
+    message_factory,
     source_context_pb2,
     struct_pb2,
     timestamp_pb2,
@@ -31,9 +33,9 @@ from google.protobuf import (
     wrappers_pb2,
 )
 from google.protobuf.descriptor import Descriptor
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
-from odradek.spark.values.given import nearest
+from odradek.client.suggestion import nearest
 
 INLINE_NAME = "odradek_column.proto"
 COMPILE_TIMEOUT_S = 60
@@ -76,6 +78,14 @@ class ProtobufSchema:
     def descriptor(self) -> Descriptor:
         """The descriptor of the message, whose maps are repeated entries."""
         return _pool(self.descriptors).FindMessageTypeByName(self.message)
+
+    @property
+    def message_class(self) -> type[Message]:
+        """The class of the message."""
+        pool = _pool(self.descriptors, has_maps=True)
+        descriptor = pool.FindMessageTypeByName(self.message)
+        found: type[Message] = message_factory.GetMessageClass(descriptor)
+        return found
 
     @property
     def entries(self) -> frozenset[str]:
@@ -126,8 +136,25 @@ def from_text(
     return _chosen(_compiled_text(text, imports), message, text)
 
 
+def from_place(
+    text: str, indexes: tuple[int, ...], imports: tuple[tuple[str, str], ...] = ()
+) -> ProtobufSchema:
+    """Compile a .proto text. The message is the one at a place of its file.
+
+    Raises:
+        ProtobufSchemaError: the text is no schema, or has no message there.
+    """
+    descriptors = _compiled_text(text, imports)
+    for name, place in _messages(_files(descriptors)[-1]):
+        if place == indexes:
+            return ProtobufSchema(descriptors, name, text)
+    raise ProtobufSchemaError(f"the schema has no message at the place {list(indexes)}")
+
+
 @functools.lru_cache(maxsize=1000)
 def _compiled_text(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
+    if not is_text(text):
+        return _from_base64([*(content for _, content in imports), text])
     with tempfile.TemporaryDirectory(prefix="odradek-") as directory:
         for name, content in [*imports, (INLINE_NAME, text)]:
             path = (Path(directory) / name).resolve()
@@ -136,6 +163,19 @@ def _compiled_text(text: str, imports: tuple[tuple[str, str], ...]) -> bytes:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content, encoding="utf-8")
         return _compiled(INLINE_NAME, [directory])
+
+
+def _from_base64(texts: Sequence[str]) -> bytes:
+    """Return the set of descriptors of files that were registered as descriptors in base64."""
+    try:
+        files = [
+            descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(each, validate=True))
+            for each in texts
+        ]
+    except (ValueError, DecodeError):
+        raise ProtobufSchemaError("it is no schema of Protobuf") from None
+    found: bytes = descriptor_pb2.FileDescriptorSet(file=files).SerializeToString()
+    return found
 
 
 def _compiled(name: str, directories: Sequence[str]) -> bytes:
@@ -230,8 +270,8 @@ def _entries(descriptors: bytes) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=1000)
-def _pool(descriptors: bytes) -> descriptor_pool.DescriptorPool:
-    """Return a pool of the files, in which maps are repeated entries.
+def _pool(descriptors: bytes, *, has_maps: bool = False) -> descriptor_pool.DescriptorPool:
+    """Return a pool of the files, in which maps are repeated entries unless `has_maps`.
 
     Raises:
         ProtobufSchemaError: a file imports another one that is missing.
@@ -255,8 +295,9 @@ def _pool(descriptors: bytes) -> descriptor_pool.DescriptorPool:
             )
         for each in file.dependency:
             add(each, name)
-        for each in file.message_type:
-            _without_maps(each)
+        if not has_maps:
+            for each in file.message_type:
+                _without_maps(each)
         pool.AddSerializedFile(file.SerializeToString())
 
     try:

@@ -19,6 +19,7 @@ class RegistryServer:
     def __init__(self) -> None:
         self.schemas: dict[int, dict[str, Any]] = {}
         self.subjects: dict[str, list[int]] = {}
+        self.guids: dict[str, int] = {}
         self.requests: list[str] = []
         self.failures: list[int] = []
         """The codes of the next responses."""
@@ -44,10 +45,15 @@ class RegistryServer:
             if number not in self.schemas:
                 return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
             return 200, self.shown(number, found[2])
-        found = re.fullmatch(r"/subjects/([^/]+)(?:/versions(?:/(\w+))?)?(\?.*)?", path)
+        if found := re.fullmatch(r"/schemas/guids/([-0-9a-f]+)", path):
+            number = self.guids.get(found[1], 0)
+            if not number:
+                return 404, {"error_code": 40403, "message": "Schema not found"}
+            return 200, self.shown(number, None)
+        found = re.fullmatch(r"/subjects/([^/?]+)(?:/versions(?:/(\w+))?)?(\?.*)?", path)
         assert found is not None, path
         subject = unquote(found[1])
-        if method == "POST" and path.endswith("/versions"):
+        if method == "POST" and path.partition("?")[0].endswith("/versions"):
             if self.incompatible:
                 return 409, {"error_code": 409, "message": "READER_FIELD_MISSING_DEFAULT_VALUE"}
             return 200, {"id": self.add(subject, **body)}
@@ -58,7 +64,12 @@ class RegistryServer:
             ids = [each for each in versions if self.schemas[each] == body]
             if not ids:
                 return 404, {"error_code": 40403, "message": "Schema not found"}
-            return 200, {"id": ids[0], "subject": subject, **body}
+            return 200, {
+                "id": ids[0],
+                "subject": subject,
+                "version": versions.index(ids[0]) + 1,
+                **body,
+            }
         number = versions[-1] if found[2] == "latest" else versions[int(found[2]) - 1]
         return 200, {"id": number, "subject": subject, **self.shown(number, found[3])}
 
@@ -79,10 +90,13 @@ def registry_server() -> Iterator[RegistryServer]:
             registry.requests.append(f"{self.command} {self.path}")
             length = int(self.headers.get("Content-Length", 0))
             body = json.loads(self.rfile.read(length)) if length else None
-            given = self.headers.get("Authorization", "").removeprefix("Basic ")
+            given = self.headers.get("Authorization", "")
             if registry.failures:
                 code, content = registry.failures.pop(0), {"message": "planted"}
-            elif registry.credentials not in {None, base64.b64decode(given).decode()}:
+            elif registry.credentials is not None and given not in {
+                f"Basic {base64.b64encode(registry.credentials.encode()).decode()}",
+                f"Bearer {registry.credentials}",
+            }:
                 code, content = 401, {"error_code": 401, "message": "Unauthorized"}
             else:
                 code, content = registry.answer(self.command, self.path, body)
