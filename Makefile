@@ -59,7 +59,7 @@ durations: $(WHEEL)/.made  ## store how long the tests take, in tests/durations.
 	$(INSTALLED) -m pytest -m "not long" -n $(WORKERS) --store-durations $(ARGS)
 
 # The check runs on the oldest Python that Odradek supports; this is a short look at the newest one.
-NEWEST = $(shell $(PYTHON) .ci/newest_python.py)
+NEWEST = $(shell $(PYTHON) -m compat.lab.pythons)
 NEWEST_VENV := .venv-newest
 NEWEST_TESTS := tests/compiled/test_imports.py tests/tls/test_listeners.py tests/tls/test_https.py \
 	"tests/spark/test_source.py::test_a_batch_reads_between_offsets_and_times" \

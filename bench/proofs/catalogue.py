@@ -312,7 +312,7 @@ LONG_TESTS = (
     LongTest(
         "pythons", "all tests on the compiled wheel, and the demo, on each Python of the machine", 1,
         _module("bench.proofs.pythons"), quick_arguments=("ARGS=tests/tls",),
-        concerns=("requirements", "bench/proofs/pythons.py"),
+        concerns=("requirements", "bench/proofs/pythons.py", "compat/lab/pythons.py"),
     ),
     LongTest("compat", "all clients", 1, _module("compat"), quick_arguments=_ONE_SCENARIO),
     LongTest(

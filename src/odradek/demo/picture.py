@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def _heat_map(figure: Figure, axes: Axes, results: pd.DataFrame) -> None:
     mean = _mean_delay(cells).where(cells["departed"] >= FLIGHTS_MIN)
     days = pd.date_range(results["day"].min(), results["day"].max(), freq="D")
     table = mean.unstack("day").reindex(index=range(24), columns=days)
-    edges = [_number(day) for day in (*days, days[-1] + pd.Timedelta(days=1))]
+    edges = [_number(day) for day in (*days, days[-1] + timedelta(days=1))]
     mesh = axes.pcolormesh(
         edges, np.arange(25), table.to_numpy(float), cmap=COLOURS, vmin=0, vmax=DELAY_MAX
     )
@@ -131,7 +132,7 @@ def _mean_delay(sums: pd.DataFrame) -> pd.Series:
 
 def _number(day: pd.Timestamp) -> float:
     """Return a day as a matplotlib date number."""
-    return float((day - pd.Timestamp(0)) / pd.Timedelta(days=1))
+    return float((day - pd.Timestamp(0)) / timedelta(days=1))
 
 
 def _months(axes: Axes, days: pd.DatetimeIndex) -> None:

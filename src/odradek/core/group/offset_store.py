@@ -10,8 +10,8 @@ the store, through the journal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator
+from typing import NamedTuple, TypeVar
 
 from odradek.core.coordinator.journal import Journal
 from odradek.wire.generated.offset_commit_value import OffsetCommitValue
@@ -58,6 +58,10 @@ GroupOffsets = dict[str, TopicOffsets]
 
 _NO_TOPICS: TopicOffsets = {}
 
+KeyT = TypeVar("KeyT", bound=Hashable)
+InnerKeyT = TypeVar("InnerKeyT", bound=Hashable)
+ValueT = TypeVar("ValueT")
+
 
 class OffsetStore:
     """The committed and pending offsets of one partition of `__consumer_offsets`."""
@@ -94,13 +98,9 @@ class OffsetStore:
         self, producer_id: int, group_id: str, topic: str, partition: int, value: CommittedOffset
     ) -> None:
         """Store an offset that becomes visible when the producer's transaction commits."""
-        offsets = self.pending.get(producer_id)
-        if offsets is None:
-            offsets = {}
-            self._journal.put(self.pending, producer_id, offsets)
-        self._put(offsets, group_id, topic, partition, value)
-        producers = self._open_producers(group_id, topic, partition)
-        self._journal.put(producers, producer_id, None)
+        self._put(self._inner(self.pending, producer_id), group_id, topic, partition, value)
+        partitions = self._inner(self._inner(self.open, group_id), topic)
+        self._journal.put(self._inner(partitions, partition), producer_id, None)
 
     def forget(self, group_id: str, topic: str, partition: int) -> None:
         """Remove the committed offset and all pending offsets of a partition."""
@@ -109,7 +109,7 @@ class OffsetStore:
             offsets = self.pending.get(producer_id)
             if offsets is not None:
                 self._remove(offsets, group_id, topic, partition)
-        self._close(group_id, topic, partition)
+        self._remove(self.open, group_id, topic, partition)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """Commit or drop the pending offsets of a producer.
@@ -151,19 +151,27 @@ class OffsetStore:
         self._journal.put(self._place(offsets, group_id, topic), partition, value)
 
     def _place(self, offsets: GroupOffsets, group_id: str, topic: str) -> PartitionOffsets:
-        topics = offsets.get(group_id)
-        if topics is None:
-            topics = {}
-            self._journal.put(offsets, group_id, topics)
-        partitions = topics.get(topic)
-        if partitions is None:
-            partitions = {}
-            self._journal.put(topics, topic, partitions)
-        return partitions
+        return self._inner(self._inner(offsets, group_id), topic)
 
-    def _remove(self, offsets: GroupOffsets, group_id: str, topic: str, partition: int) -> None:
-        """Remove an offset, and the dicts that become empty."""
-        topics = offsets.get(group_id)
+    def _inner(
+        self, outer: dict[KeyT, dict[InnerKeyT, ValueT]], key: KeyT
+    ) -> dict[InnerKeyT, ValueT]:
+        """Return the dict of a key. Create the dict if necessary."""
+        inner = outer.get(key)
+        if inner is None:
+            inner = {}
+            self._journal.put(outer, key, inner)
+        return inner
+
+    def _remove(
+        self,
+        groups: dict[str, dict[str, dict[int, ValueT]]],
+        group_id: str,
+        topic: str,
+        partition: int,
+    ) -> None:
+        """Remove the value of a partition, and the dicts that become empty."""
+        topics = groups.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         if topics is None or partitions is None:
             return
@@ -171,40 +179,13 @@ class OffsetStore:
         if not partitions:
             self._journal.remove(topics, topic)
             if not topics:
-                self._journal.remove(offsets, group_id)
-
-    # -- open transactions --------------------------------------------------------------------
-
-    def _open_producers(self, group_id: str, topic: str, partition: int) -> dict[int, None]:
-        topics = self.open.get(group_id)
-        if topics is None:
-            topics = {}
-            self._journal.put(self.open, group_id, topics)
-        partitions = topics.get(topic)
-        if partitions is None:
-            partitions = {}
-            self._journal.put(topics, topic, partitions)
-        producers = partitions.get(partition)
-        if producers is None:
-            producers = {}
-            self._journal.put(partitions, partition, producers)
-        return producers
+                self._journal.remove(groups, group_id)
 
     def _close_producer(self, group_id: str, topic: str, partition: int, producer_id: int) -> None:
+        """Remove a producer's pending offset of a partition from the open ones."""
         producers = self.open.get(group_id, {}).get(topic, {}).get(partition)
         if producers is None:
             return
         self._journal.remove(producers, producer_id)
         if not producers:
-            self._close(group_id, topic, partition)
-
-    def _close(self, group_id: str, topic: str, partition: int) -> None:
-        topics = self.open.get(group_id)
-        partitions = None if topics is None else topics.get(topic)
-        if topics is None or partitions is None:
-            return
-        self._journal.remove(partitions, partition)
-        if not partitions:
-            self._journal.remove(topics, topic)
-            if not topics:
-                self._journal.remove(self.open, group_id)
+            self._remove(self.open, group_id, topic, partition)
