@@ -62,7 +62,9 @@ kafka_controller_kafkacontroller_metadataerrorcount
 kafka_controller_kafkacontroller_preferredreplicaimbalancecount
 kafka_coordinator_group_groupmetadatamanager_numgroups
 kafka_coordinator_group_groupmetadatamanager_numgroupsstable kafka_log_log_logendoffset
-kafka_network_requestchannel_requestqueuesize kafka_network_requestmetrics_errorspersec
+kafka_network_acceptor_acceptorblockedpercent kafka_network_processor_idlepercent
+kafka_network_requestchannel_requestqueuesize kafka_network_requestchannel_responsequeuesize
+kafka_network_requestmetrics_errorspersec kafka_network_requestmetrics_throttletimems
 kafka_network_requestmetrics_localtimems kafka_network_requestmetrics_requestspersec
 kafka_network_requestmetrics_totaltimems
 kafka_network_socketserver_networkprocessoravgidlepercent
@@ -82,7 +84,10 @@ kafka_server_raft_metrics_high_watermark kafka_server_replicafetchermanager_maxl
 kafka_server_replicamanager_isrexpandspersec kafka_server_replicamanager_isrshrinkspersec
 kafka_server_replicamanager_leadercount kafka_server_replicamanager_partitioncount
 kafka_server_replicamanager_underreplicatedpartitions
+kafka_server_socketservermetrics_connection_close_rate
 kafka_server_socketservermetrics_connection_count
+kafka_server_socketservermetrics_connection_creation_rate
+kafka_server_replicafetchermanager_minfetchrate
 kafka_server_transaction_coordinator_metrics_partition_load_time_avg
 kafka_server_transaction_coordinator_metrics_partition_load_time_max
 """,
@@ -133,3 +138,17 @@ def _matches(pattern: str):
 def test_the_names_of_published_dashboards_exist(node, names: str) -> None:
     found = {each.name for each in exported(node, names)}
     assert [each for each in DASHBOARDS[names].split() if each not in found] == []
+
+
+def test_the_levels_of_features_are_metrics(node) -> None:
+    found = {each[:2]: each.value for each in node.metrics.values()}
+    for feature, level in node.broker.metadata.image.features.finalized.items():
+        first, *others = feature.split(".")
+        camel_case = first + "".join(each.title() for each in others)
+        name = f"kafka.server:type=MetadataLoader,name=FinalizedLevel,featureName={camel_case}"
+        assert found[name, "Value"] == level
+        supported = f"kafka.server:type=node-metrics,feature-name={feature.replace('.', '-')}"
+        assert found[supported, "minimum-supported-level"] <= level
+        assert level <= found[supported, "maximum-supported-level"]
+    name = "kafka.server:type=MetadataLoader,name=FinalizedLevel,featureName=kraftVersion"
+    assert found[name, "Value"] in (0, 1)

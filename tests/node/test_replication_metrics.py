@@ -81,6 +81,7 @@ def test_a_cluster(tmp_path) -> None:
             assert total(nodes, "replicamanager_atminisrpartitioncount") == 4
             assert total(nodes, "replicamanager_underreplicatedpartitions") == 0
             assert total(nodes, "replicafetchermanager_maxlag") == 0
+            assert found["kafka_server_replicafetchermanager_minfetchrate", ("Replica",)] > 0
             assert total(nodes, "brokertopicmetrics_replicationbytesin_total") >= 20_000
             lags = [key for key in found if key[0] == "kafka_server_fetcherlagmetrics_consumerlag"]
             assert len(lags) == found["kafka_server_replicamanager_leadercount", ()] == 2

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
+from compat.lab.wire_client import WireClient
 
 from odradek.client.admin.topics import NewTopic, create_topics, delete_topics
 from odradek.client.cluster import Cluster
 from odradek.client.commits import CommittedOffset, commit_offsets
 from odradek.client.errors import ClientError
 from odradek.client.producer import Producer
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import MAGIC_POSITION
 from odradek.testing import Broker
+from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from odradek.wire.generated.fetch_response import FetchResponse
 
 from .exported import by_labels
 
 PREFIX = "kafka_server_brokertopicmetrics"
+BATCHES = 100
+"""So many that a log no longer knows where the first one is."""
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +80,32 @@ def test_what_was_rejected(broker, cluster) -> None:
     assert found[f"{PREFIX}_bytesrejected_total", ("small",)] > 1000
     assert found[f"{PREFIX}_failedproducerequests_total", ("small",)] == 0
     assert found[f"{PREFIX}_totalproducerequests_total", ("small",)] == 1
+
+
+def test_reads_of_damaged_records_are_failed_fetches(tmp_path: Path) -> None:
+    with (
+        Broker(data=str(tmp_path), topics={"damaged": 1}) as broker,
+        WireClient(broker.port) as client,
+    ):
+        for _ in range(BATCHES):
+            client.produce_one("damaged", b"value")
+        (log,) = tmp_path.glob("damaged-0/*.log")
+        with log.open("r+b") as file:
+            file.seek(MAGIC_POSITION)
+            file.write(b"\x07")
+        for offset, code in (
+            (1000, ErrorCode.OFFSET_OUT_OF_RANGE),
+            (0, ErrorCode.CORRUPT_MESSAGE),
+        ):
+            wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1000)
+            topic = FetchTopic(topic="damaged", partitions=[wanted])
+            request = FetchRequest(max_bytes=1000, session_epoch=-1, topics=[topic])
+            answer = client.call("Fetch", 12, request, FetchResponse)
+            assert answer.responses[0].partitions[0].error_code == code
+        found = by_labels(broker.node)
+    assert found[f"{PREFIX}_failedfetchrequests_total", ("damaged",)] == 1
+    assert found[f"{PREFIX}_failedfetchrequests_total", ()] == 1
+    assert found[f"{PREFIX}_totalfetchrequests_total", ("damaged",)] == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux counts what a process reads and writes")

@@ -121,6 +121,9 @@ def test_a_producer_is_throttled_with_all_connections_of_its_client_id(broker, v
         client = "kafka.server:type=Produce,user=,client-id=compat"
         assert found[client, "byte-rate"] > 1000
         assert found[client, "throttle-time"] > 1000
+        requests = "kafka.network:type=RequestMetrics,name=ThrottleTimeMs,request=Produce"
+        assert found[requests, "Max"] > 1000
+        assert found[requests, "Count"] == found[requests.replace("Throttle", "Total"), "Count"]
         assert found["kafka.server:type=Produce", "queue-size"] >= 2
     with WireClient(broker.port) as wire:
         assert wire.call("Produce", version, produce(), ProduceResponse).throttle_time_ms == 0
@@ -373,6 +376,17 @@ def test_more_connections_than_the_limit_wait():
         first.close()
         third.socket.setblocking(True)
         assert third.receive()
+        found = {each[:2]: each.value for each in broker.node.metrics.values()}
+        sockets = "kafka.server:type=socket-server-metrics,listener=PLAINTEXT,networkProcessor=0"
+        assert found[sockets, "connection-count"] == 2
+        assert found[sockets, "connection-creation-total"] == 3
+        assert found[sockets, "connection-close-total"] == 1
+        assert found[sockets, "connection-creation-rate"] > found[sockets, "connection-close-rate"]
+        acceptor = "kafka.network:type=Acceptor,name=AcceptorBlockedPercent,listener=PLAINTEXT"
+        blocked_ns = found[acceptor, "Count"]
+        assert blocked_ns > 0
+        found = {each[:2]: each.value for each in broker.node.metrics.values()}
+        assert found[acceptor, "Count"] == blocked_ns, "nobody waits"
         second.close()
         third.close()
 

@@ -243,14 +243,14 @@ class Entry:
         received.
         """
         duration_ns = self._now_ns() - started
-        if self.charge is not None:
-            used_ns = duration_ns if cost_ns < 0 else cost_ns
-            self._throttle(self.charge, connection, frame_bytes, context.peer, answer, used_ns)
-        if answer is not None:
-            self._count_errors(answer)
         metrics = self.metrics
         if self.follower_metrics is not None and _is_follower(request):
             metrics = self.follower_metrics
+        if self.charge is not None:
+            used_ns = duration_ns if cost_ns < 0 else cost_ns
+            self._throttle(self.charge, connection, frame_bytes, metrics, answer, used_ns)
+        if answer is not None:
+            self._count_errors(answer)
         if answer is None:
             self._record(metrics, duration_ns, cost_ns, frame_bytes, 0, context)
             if slot is not None:
@@ -341,11 +341,12 @@ class Entry:
         charge: Charge,
         connection: Connection,
         frame_bytes: int,
-        peer: Peer,
+        metrics: RequestMetrics,
         answer: Any,
         cost_ns: int,
     ) -> None:
         """Count a request for the quotas of its client; throttle the connection if necessary."""
+        peer = connection.peer
         told_ms = getattr(answer, "throttle_time_ms", None)
         throttle_ms = charge(
             self.key, peer, frame_bytes, cost_ns, told_ms or 0, silent=answer is None
@@ -354,6 +355,7 @@ class Entry:
             if told_ms is not None:
                 answer.throttle_time_ms = throttle_ms
             connection.mute(throttle_ms)
+            metrics.record_throttled(throttle_ms)
 
     def answer_quickly(
         self,
@@ -436,6 +438,7 @@ class Entry:
         if not throttle_ms:
             return answer
         connection.mute(throttle_ms)
+        self.metrics.record_throttled(throttle_ms)
         if not answer:
             return answer
         header_bytes = _response_header_tagged.size

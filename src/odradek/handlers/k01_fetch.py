@@ -313,6 +313,7 @@ class _Fetch:
                 any_bytes = True
                 left -= size
             elif answer.error_code:
+                partition.count_fetch_error(answer.error_code)
                 immediate = has_errors = True
             elif answer.diverging_epoch.epoch >= 0:
                 immediate = True

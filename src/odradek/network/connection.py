@@ -385,6 +385,11 @@ class Connection:
         self._continue()
 
     @property
+    def is_blocked(self) -> bool:
+        """Whether responses wait until the transport accepts them."""
+        return self._is_writing
+
+    @property
     def bytes_out(self) -> int:
         """Bytes sent."""
         return self._output.bytes_out

@@ -106,6 +106,14 @@ class Server:
         """Bytes of connections that are closed."""
         self._by_ip: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
+        self.opened: Counter[str] = Counter()
+        self.closed: Counter[str] = Counter()
+        """Connections that were accepted and closed, by listener."""
+        self._blocked_ns: Counter[str] = Counter()
+        """How long a listener accepted no connections although a client had dialled, because of a
+        limit. Without the time since `_blocked_since`."""
+        self._blocked_since: dict[str, float] = {}
+        """The listeners that accept no connections now, because of a limit."""
         self.rates = rates
         self._waiting: list[Endpoint] = []
         """The listeners that wait until a connection is closed."""
@@ -145,10 +153,11 @@ class Server:
 
     def _accept(self, endpoint: Endpoint) -> None:
         deadline = self._loop.time() + ACCEPT_SECONDS
-        for _ in range(ACCEPTS_PER_TURN):
+        for number in range(ACCEPTS_PER_TURN):
             if not self._has_room(endpoint.name):
-                endpoint.listener.unwatch()
-                self._waiting.append(endpoint)
+                if not number:  # a client has dialled
+                    self._block(endpoint)
+                    self._waiting.append(endpoint)
                 return
             try:
                 transport = endpoint.listener.accept()
@@ -164,12 +173,28 @@ class Server:
             if self.rates is not None:
                 delay_ms = self.rates.record(endpoint.name, self._now_ms())
             if delay_ms:
-                endpoint.listener.unwatch()
+                self._block(endpoint)
                 self._hold(transport, delay_ms, partial(self._open_late, transport, endpoint))
                 return
             self._open(transport, endpoint.name)
             if self._loop.time() > deadline:
                 return
+
+    def _block(self, endpoint: Endpoint) -> None:
+        """Accept no connections on a listener for now, because of a limit."""
+        endpoint.listener.unwatch()
+        self._blocked_since[endpoint.name] = self._loop.time()
+
+    def _unblock(self, endpoint: Endpoint) -> None:
+        self._blocked_ns[endpoint.name] = self.blocked_ns(endpoint.name)
+        del self._blocked_since[endpoint.name]
+        self._watch(endpoint)
+
+    def blocked_ns(self, listener: str) -> int:
+        """Return how long a listener has accepted no connections because of a limit, until now."""
+        since = self._blocked_since.get(listener)
+        now = 0.0 if since is None else self._loop.time() - since
+        return self._blocked_ns[listener] + int(now * 1e9)
 
     def _now_ms(self) -> int:
         return int(self._loop.time() * 1000)
@@ -177,7 +202,7 @@ class Server:
     def _open_late(self, transport: Transport, endpoint: Endpoint) -> None:
         """Open a connection whose listener had to wait, and let the listener accept others."""
         self._open(transport, endpoint.name)
-        self._watch(endpoint)
+        self._unblock(endpoint)
 
     def _hold(self, transport: Transport, delay_ms: int, then: Callable[[], None]) -> None:
         """Keep a connection, without reading from it, and call `then` after the delay."""
@@ -192,7 +217,7 @@ class Server:
         """Let the listeners that wait try again."""
         waiting, self._waiting = self._waiting, []
         for endpoint in waiting:
-            self._watch(endpoint)
+            self._unblock(endpoint)
 
     def _refuse(self, transport: Transport, listener: str) -> bool:
         """Close a connection now or later if its address has too many. Return whether it has."""
@@ -221,6 +246,7 @@ class Server:
         self.connections_accepted += 1
         self._by_ip[transport.peer_address.host] += 1
         self._by_listener[listener] += 1
+        self.opened[listener] += 1
         gate = self._gates.get(listener)
         owner: Owner = self if gate is None else gate(self, transport)
         self.connections[Connection(transport, listener, owner, self._loop)] = None
@@ -294,6 +320,7 @@ class Server:
         if not self._by_ip[host]:
             del self._by_ip[host]
         self._by_listener[connection.peer.listener] -= 1
+        self.closed[connection.peer.listener] += 1
         self._resume()
         self.on_close(connection)
 

@@ -22,6 +22,7 @@ from odradek.network.client import NodeClient
 from odradek.network.client_machine import ClientSettings
 from odradek.node.channels import Channels
 from odradek.node.metrics.sources import ReplicationSources
+from odradek.telemetry.rates import Rates
 
 
 class BrokerReplication:
@@ -45,6 +46,7 @@ class BrokerReplication:
         )
         self.isr_changes = IsrChanges()
         self.now_ms = clock.monotonic_ms
+        self._now_ns = clock.monotonic_ns
         context = LeaderContext(
             node_id=config.node_id,
             now_ms=clock.monotonic_ms,
@@ -87,7 +89,10 @@ class BrokerReplication:
 
     def sources(self) -> ReplicationSources:
         """Return the parts that metrics are read from."""
-        return ReplicationSources(self.fetchers, self.throttles, self.isr_changes, self.now_ms)
+        rates = Rates(self._now_ns)
+        return ReplicationSources(
+            self.fetchers, self.throttles, self.isr_changes, rates, self.now_ms
+        )
 
     def close(self) -> None:
         """Stop fetching, and send no more changes of ISRs."""

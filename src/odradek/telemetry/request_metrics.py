@@ -55,6 +55,7 @@ class RequestMetrics:
         "_request_sizes",
         "_response_sizes",
         "_sent_late",
+        "_throttled",
         "_total",
         "by_error",
         "by_version",
@@ -89,6 +90,8 @@ class RequestMetrics:
         """How long requests waited for their turn. None until one did."""
         self._sent_late: Distribution | None = None
         """How long clients did not accept responses. None until one did not."""
+        self._throttled: Distribution | None = None
+        """How long clients were throttled. None until one was."""
         self._request_sizes = Distribution()
         self._response_sizes = Distribution()
 
@@ -133,6 +136,12 @@ class RequestMetrics:
             self._sent_late = Distribution()
         self._sent_late.add(waited_us)
 
+    def record_throttled(self, throttle_ms: int) -> None:
+        """Count a request whose client is throttled because of a quota."""
+        if self._throttled is None:
+            self._throttled = Distribution()
+        self._throttled.add(throttle_ms * 1000)
+
     def record_errors(self, codes: list[int]) -> None:
         """Count the errors of one response, which has at least one."""
         self.failed_responses += 1
@@ -160,6 +169,10 @@ class RequestMetrics:
     def send_times(self) -> Histogram:
         """Return the ms that responses waited until the client accepted them."""
         return _with_zeros(self._sent_late, self.count)
+
+    def throttle_times(self) -> Histogram:
+        """Return the ms for which clients are throttled after their requests."""
+        return _with_zeros(self._throttled, self.count)
 
     def nothing(self) -> Histogram:
         """Return a zero for each request."""

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Final, Protocol
 
+from odradek.broker.partitions import expected_errors
 from odradek.broker.partitions.leading import ANY_BYTES, LeaderContext, Leading
 from odradek.core.metadata.image import PartitionRegistration
 from odradek.log.errors import RecordsRefused, Rejection
@@ -34,16 +35,6 @@ Committed = Callable[[ApiError | None], None]
 None, or an error if the records may never become committed."""
 
 ACKS_ALL: Final = -1
-_KNOWN_ERRORS: Final = frozenset(
-    (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    )
-)
 _offset_of: Final = itemgetter(0)
 
 
@@ -93,6 +84,7 @@ class Partition:
         "bytes_out",
         "bytes_rejected",
         "failed_appends",
+        "failed_fetches",
         "fetches",
         "index",
         "is_internal",
@@ -143,6 +135,8 @@ class Partition:
         self.failed_appends = 0
         self.fetches = 0
         """How often the partition was read for a consumer or follower."""
+        self.failed_fetches = 0
+        """How many of these reads had an unexpected error."""
         self.bytes_rejected = 0
         """Bytes of batches that were too large."""
         self.rejections: dict[Rejection, int] | None = None
@@ -317,12 +311,9 @@ class Partition:
         return info
 
     def count_failure(self, error: ApiError, rejected_bytes: int) -> None:
-        """Count a batch that was not appended (metrics).
-
-        As in Apache Kafka, errors that a client can cause or await are no failures.
-        """
+        """Count a batch that was not appended (metrics)."""
         self.appends += 1
-        if error.code not in _KNOWN_ERRORS:
+        if error.code not in expected_errors.OF_APPENDS:
             self.failed_appends += 1
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             self.bytes_rejected += rejected_bytes
@@ -492,6 +483,11 @@ class Partition:
     def count_fetch(self) -> None:
         """Count a read for a consumer or follower."""
         self.fetches += 1
+
+    def count_fetch_error(self, code: int) -> None:
+        """Count an error of a read (metrics)."""
+        if code not in expected_errors.OF_READS:
+            self.failed_fetches += 1
 
     def on_fetched(self, fetched_bytes: int) -> None:
         """Count the bytes of records that are sent to a consumer."""

@@ -27,6 +27,7 @@ class TopicCounts(NamedTuple):
     failed_appends: int = 0
     bytes_rejected: int = 0
     fetches: int = 0
+    failed_fetches: int = 0
 
     def plus(self, other: Iterable[int]) -> TopicCounts:
         """Return the sums."""
@@ -47,6 +48,7 @@ def counts_of(partition: Partition) -> TopicCounts:
         partition.failed_appends,
         partition.bytes_rejected,
         partition.fetches,
+        partition.failed_fetches,
     )
 
 

@@ -192,6 +192,10 @@ class Fetchers:
             for state in fetcher.machine.states.values()
         ]
 
+    def requests_sent(self) -> dict[int, int]:
+        """Return the number of Fetch requests that were sent to each leader, for metrics."""
+        return {leader: each.requests_sent for leader, each in list(self._by_leader.items())}
+
     def partition(self, key: ReplicaKey, leader_epoch: int) -> Partition | None:
         """Return a partition if this broker follows in this leader epoch."""
         known = self._partitions.get(key)
@@ -231,6 +235,8 @@ class LeaderFetcher:
         self._leader = leader
         self._loop = fetchers.loop
         self.machine = ReplicaFetcher(fetchers.node_id, fetchers.settings, fetchers.throttle)
+        self.requests_sent = 0
+        """Number of Fetch requests."""
         self.endpoint: Endpoint | None = None
         self._connection: Connection | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -291,6 +297,7 @@ class LeaderFetcher:
         now_ms = self._now_ms()
         request = self.machine.request(now_ms, self._fetchers.broker_epoch())
         if request is not None:
+            self.requests_sent += 1
             self._send(api_keys.FETCH, FETCH_VERSION, request, self._on_fetched)
         lookup = self.machine.lookup(now_ms)
         if lookup is not None:

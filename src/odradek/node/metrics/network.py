@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from odradek.network.authentications import Outcome
 from odradek.node.metrics.sources import MetricSources
-from odradek.telemetry.mbeans import Metric, attribute, gauge, meter, one, own, own_count
+from odradek.telemetry.mbeans import Metric, attribute, gauge, meter, one, own, own_count, rate
 
 SOCKETS = "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*"
 PROCESSOR = "0"
@@ -25,6 +25,21 @@ def connections(node: MetricSources) -> Iterator[Metric]:
         "connection-count",
         "Open connections.",
         [((name, PROCESSOR), count) for name, count in by_listener.items()],
+    )
+    for verb, past, counts in (
+        ("creation", "accepted", server.opened),
+        ("close", "closed", server.closed),
+    ):
+        rows = [((name, PROCESSOR), counts[name]) for name in by_listener]
+        yield attribute(SOCKETS, f"connection-{verb}-total", f"Connections {past}.", rows)
+        text = f"Connections {past} per second, averaged over a minute."
+        yield rate(SOCKETS, f"connection-{verb}-rate", text, rows)
+    yield meter(
+        "kafka.network:type=Acceptor,name=AcceptorBlockedPercent,listener=*",
+        "Share of the time (0 to 1) in which a listener accepted no connection because of "
+        "max.connections or max.connection.creation.rate. The count is in nanoseconds.",
+        [((name,), server.blocked_ns(name)) for name in by_listener],
+        1e9,
     )
     for outcome in Outcome:
         rows = [((name, PROCESSOR), count) for name, count in server.authentications.of(outcome)]
@@ -91,6 +106,12 @@ def event_loop(node: MetricSources) -> Iterator[Metric]:
         "The event loop is the only network processor.",
         one(idle_share),
     )
+    yield gauge(
+        "kafka.network:type=Processor,name=IdlePercent,networkProcessor=*",
+        "Share of the time (0 to 1) in which the event loop waited for work, since it was last read. "
+        "The event loop is the only network processor.",
+        [((PROCESSOR,), idle_share)],
+    )
     ratios = [("raft-metrics", "poll-idle-ratio-avg")]
     if node.of_broker is not None:
         ratios += [
@@ -111,3 +132,10 @@ def event_loop(node: MetricSources) -> Iterator[Metric]:
         "Connections with received requests that wait for their next turn in the event loop.",
         one(node.server.turns.waiting),
     )
+    blocked = sum(each.is_blocked for each in list(node.server.connections))
+    for keys, rows in ((",processor=*", [((PROCESSOR,), blocked)]), ("", one(blocked))):
+        yield gauge(
+            f"kafka.network:type=RequestChannel,name=ResponseQueueSize{keys}",
+            "Connections with responses that wait until the client accepts more bytes.",
+            rows,
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from odradek.broker.raft.client import RaftClient
+from odradek.core.metadata.versions import KRAFT_VERSION, SUPPORTED_FEATURES
 from odradek.core.raft.leader import Leader
 from odradek.core.raft.roles import Candidate, Follower, Prospective, Resigned, Unattached
 from odradek.core.raft.voters import ReplicaKey
@@ -63,6 +64,7 @@ def metadata(node: MetricSources) -> Iterator[Metric]:
         ),
     ):
         yield gauge(f"kafka.server:type={name}", text, one(value))
+    yield from _features(parts)
     for name, text, value in (
         (
             "last-applied-record-offset",
@@ -91,6 +93,34 @@ def metadata(node: MetricSources) -> Iterator[Metric]:
         ),
     ):
         yield attribute(_BROKER_METADATA, name, text, one(value))
+
+
+def _features(parts: MetadataSources) -> Iterator[Metric]:
+    """Yield the levels of features (KIP-1180)."""
+    finalized = {
+        **parts.cache.image.features.finalized,
+        KRAFT_VERSION: parts.raft.settings.kraft_version,
+    }
+    yield gauge(
+        "kafka.server:type=MetadataLoader,name=FinalizedLevel,featureName=*",
+        "The finalized level of a feature.",
+        [((_camel_case(name),), level) for name, level in finalized.items()],
+    )
+    for number, name in enumerate(("minimum", "maximum")):
+        yield attribute(
+            "kafka.server:type=node-metrics,feature-name=*",
+            f"{name}-supported-level",
+            f"The {name} level of a feature that this node supports.",
+            [
+                ((feature.replace(".", "-"),), levels[number])
+                for feature, levels in SUPPORTED_FEATURES.items()
+            ],
+        )
+
+
+def _camel_case(feature: str) -> str:
+    first, *others = feature.split(".")
+    return first + "".join(map(str.capitalize, others))
 
 
 def _lag_ms(parts: MetadataSources, now_ms: int) -> int:

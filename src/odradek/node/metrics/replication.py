@@ -79,6 +79,13 @@ def fetchers(node: BrokerSources) -> Iterator[Metric]:
         "Partitions that are not fetched until a new leader is elected.",
         one(sum(state.status is Status.FAILED for _, state in followed)),
     )
+    rates = node.replication.rates
+    sent = node.replication.fetchers.requests_sent()
+    yield gauge(
+        pattern.format("MinFetchRate"),
+        "Fetch requests per second to the leader that gets the fewest, averaged over a minute.",
+        one(min((rates.averages(*each)[0] for each in sent.items()), default=0.0)),
+    )
     yield gauge(
         "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=*,topic=*,partition=*",
         "Committed records that this broker's replica of a partition lacks.",

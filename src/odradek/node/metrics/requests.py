@@ -120,6 +120,11 @@ def requests(node: MetricSources) -> Iterator[Metric]:
             RequestMetrics.send_times,
         ),
         (
+            "ThrottleTimeMs",
+            f"Milliseconds for which a client is throttled because of a quota. {_QUANTILES}",
+            RequestMetrics.throttle_times,
+        ),
+        (
             "RequestBytes",
             "Bytes of requests without their headers. Quantiles are those of a sample, "
             "and upper bounds, exact to a factor of 2.",

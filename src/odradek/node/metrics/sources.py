@@ -20,6 +20,7 @@ from odradek.env.event_loop import NodeSelector
 from odradek.handlers.dispatch import Dispatcher
 from odradek.network.server import Server
 from odradek.node.metrics.elections import Elections
+from odradek.telemetry.rates import Rates
 
 
 class ReplicationSources(NamedTuple):
@@ -28,6 +29,8 @@ class ReplicationSources(NamedTuple):
     fetchers: Fetchers
     throttles: Throttles
     isr_changes: IsrChanges
+    rates: Rates
+    """The rates of Fetch requests, by leader."""
     now_ms: Callable[[], int]
 
 

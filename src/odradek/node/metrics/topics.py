@@ -40,8 +40,9 @@ _BY_TOPIC: tuple[tuple[str, str, Callable[[TopicCounts], int]], ...] = (
     ),
     (
         "FailedFetchRequestsPerSec",
-        "Always 0 for a topic: a Fetch request with an unexpected error fails as a whole.",
-        lambda each: 0,
+        "Reads of a partition that have failed for an unexpected reason, such as damaged records, "
+        "without those by clients with an outdated view or for an offset that the partition lacks.",
+        lambda each: each.failed_fetches,
     ),
     ("ProduceMessageConversionsPerSec", _NEVER_CONVERTED, lambda each: 0),
     ("FetchMessageConversionsPerSec", _NEVER_CONVERTED, lambda each: 0),
