@@ -423,6 +423,7 @@ def test_offsets_that_are_not_there_are_refused_by_both(tmp_path, kafka):
             kafka.ask("read", offset=offset, max_bytes=100, isolation="LOG_END", whole_first=True)
 
 
+@pytest.mark.slow("three runs of Apache Kafka's tool, each in a process of Java")
 def test_dump_log_segments_reads_every_file(tmp_path, kafka):
     """`--deep-iteration`, `--index-sanity-check` and `--verify-index-only` report no errors."""
     workspace = LogWorkspace(tmp_path)

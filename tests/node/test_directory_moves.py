@@ -212,6 +212,7 @@ def test_a_restart_continues_a_move(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.slow("two replicas of a megabyte move with 300 kB a second")
 def test_a_replica_moves_while_it_serves(tmp_path) -> None:
     async def scenario() -> None:
         roles = {1: "broker,controller", 2: "broker"}

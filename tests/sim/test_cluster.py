@@ -12,6 +12,7 @@ from odradek.sim.cluster import ClusterScenario
 from odradek.sim.scenario import SHORT, simulate
 
 
+@pytest.mark.slow("some minutes of a simulated cluster")
 @pytest.mark.parametrize("seed", numbers_of_histories("ODRADEK_CLUSTER_SIMULATIONS", 2))
 def test_no_violation(seed: int) -> None:
     assert simulate(seed, ClusterScenario).violations == []
@@ -29,6 +30,7 @@ def test_the_same_seed_gives_the_same_history() -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.slow("some minutes of four simulated clusters")
 def test_the_runs_have_faults_and_records() -> None:
     counts: Counter[str] = Counter()
     for seed in (1, 2, 3, 5):

@@ -242,6 +242,7 @@ def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bo
     assert before == after
 
 
+@pytest.mark.slow("histories of many members are played against both brokers")
 def test_the_same_responses(brokers: Brokers, figures: list[str]) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda number: compare(brokers, number), range(WARM_UP_HISTORIES)))

@@ -147,6 +147,7 @@ def compare(brokers: Brokers, number: int) -> list[str]:
     return []
 
 
+@pytest.mark.slow("histories of many members are played against both brokers")
 def test_the_same_responses(brokers: Brokers, figures: list[str]) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         differences = [
