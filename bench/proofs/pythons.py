@@ -6,6 +6,7 @@ of `make test` on it, and the demo.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from compat.lab.pythons import LATEST, find
 from compat.lab.toolchain import ROOT
 
 OLDEST = 11
+
+_OF_MAKE = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "ARGS")
 
 
 def main() -> int:
@@ -32,10 +35,12 @@ def main() -> int:
 def passes(path: Path, minor: int) -> bool:
     """Return whether the environment, the wheel, the tests and the demo are in order."""
     environment = f"VENV=build/pythons/3.{minor}"
+    # `make proofs ARGS=pythons` hands its own ARGS down, which would be taken for the tests to run.
+    variables = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
     for target in ("test", "demo"):
         command = ["make", target, f"PYTHON={path}", environment, *sys.argv[1:]]
         print(" ".join(map(str, command)), flush=True)
-        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
+        if subprocess.run(command, cwd=ROOT, env=variables, check=False).returncode != 0:
             return False
     return True
 
