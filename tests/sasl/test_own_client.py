@@ -1,12 +1,17 @@
 """Our own client and the commands on listeners with SASL."""
 
+import asyncio
+
 import pytest
 from tests.cli.conftest import invoke
 
+from odradek.client import aio
 from odradek.client import connection as connection_module
 from odradek.client.address import Address
+from odradek.client.admin.users import NewCredential, set_credential
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
+from odradek.client.errors import SecurityError
 from odradek.client.producer import Producer
 from odradek.client.security import parse_security
 from odradek.wire.generated.metadata_request import MetadataRequest
@@ -122,3 +127,58 @@ def test_a_producer_authenticates_again_while_it_writes(ports, monkeypatch):
         sent = [producer.send("orders", b"%d" % n) for n in range(100)]
     assert all(each.offset >= 0 for each in sent)
     assert len(began) == 2
+
+
+def test_a_connection_is_authenticated_again_beside_the_others(ports, monkeypatch):
+    """It is the same connection, and no thread that sends waits for it."""
+    began = []
+    real = connection_module.authenticate
+    monkeypatch.setattr(
+        connection_module, "authenticate", lambda *args: began.append(args) or real(*args)
+    )
+    with Producer({**SETTINGS, "bootstrap.servers": f"127.0.0.1:{ports['LONG']}"}) as producer:
+        producer.send("orders", b"0").wait()
+        (connection,) = producer._driver._connections.values()
+        connection._again_ms = 0
+        producer.send("orders", b"1").wait()
+        assert list(producer._driver._connections.values()) == [connection]
+    assert len(began) == 2
+
+
+def add_alice(ports):
+    with Cluster(f"127.0.0.1:{ports['PLAINTEXT']}") as cluster:
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            new = NewCredential(mechanism, "alice-secret", b"salt", 4096)
+            set_credential(cluster, "alice", new)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_asyncio_with_sasl(ports, mechanism):
+    add_alice(ports)
+    servers = f"127.0.0.1:{ports['LONG' if mechanism == 'PLAIN' else 'CLIENT']}"
+
+    async def run():
+        given = {**SETTINGS, "bootstrap.servers": servers, "sasl.mechanism": mechanism}
+        async with aio.Producer(given) as producer:
+            await (await producer.send("orders", b"0"))
+            (connection,) = producer._driver._connections.values()
+            connection._again_ms = 0 if mechanism == "PLAIN" else None
+            sent = [await producer.send("orders", b"%d" % number) for number in range(100)]
+            await producer.flush()
+            assert list(producer._driver._connections.values()) == [connection]
+            assert all(each.offset >= 0 for each in sent)
+        async with aio.Producer({**given, "sasl.password": "wrong"}) as producer:
+            with pytest.raises(SecurityError, match="does not let alice in"):
+                await producer.send("orders", b"x")
+
+    asyncio.run(run())
+
+
+def test_a_wrong_password(ports):
+    given = {**SETTINGS, "sasl.password": "guess"}
+    with (
+        Producer({**given, "bootstrap.servers": f"127.0.0.1:{ports['CLIENT']}"}) as producer,
+        pytest.raises(SecurityError, match="does not let alice in") as raised,
+    ):
+        producer.send("orders", b"x")
+    assert "Check the user, the password" in raised.value.advice

@@ -25,6 +25,8 @@ class RegistryServer:
         """The codes of the next responses."""
         self.credentials: str | None = None
         self.incompatible = False
+        self.gate: threading.Event | None = None
+        """What each request waits for, after it has been noted."""
         self.url = ""
 
     def add(self, subject: str, schema: str, **more: Any) -> int:
@@ -88,6 +90,8 @@ def registry_server() -> Iterator[RegistryServer]:
     class Handler(BaseHTTPRequestHandler):
         def handle_request(self) -> None:
             registry.requests.append(f"{self.command} {self.path}")
+            if registry.gate is not None:
+                assert registry.gate.wait(60), "nobody has opened the gate"
             length = int(self.headers.get("Content-Length", 0))
             body = json.loads(self.rfile.read(length)) if length else None
             given = self.headers.get("Authorization", "")

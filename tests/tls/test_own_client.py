@@ -1,14 +1,16 @@
 """Our own client over TLS, and what it says when TLS or SASL does not work."""
 
+import asyncio
 import os
 
 import pytest
 
+from odradek.client import aio
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
 from odradek.client.consumer import Consumer
-from odradek.client.errors import ClosedAtOnceError, SecurityError
+from odradek.client.errors import ClientError, ClosedAtOnceError, SecurityError
 from odradek.client.producer import Producer
 from odradek.client.security import parse_security
 from odradek.model.topic_partition import TopicPartition
@@ -135,3 +137,44 @@ def test_a_client_that_does_not_authenticate(connect, ports, pki):
         pytest.raises(ClosedAtOnceError),
     ):
         cluster.refresh()
+
+
+@pytest.mark.parametrize("versions", ["TLSv1.2", "TLSv1.3"])
+def test_asyncio_over_tls(ports, pki, versions):
+    settings = {
+        "bootstrap.servers": f"127.0.0.1:{ports['BOTH']}",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": "alice-secret",
+        "ssl.ca.location": pki.ca,
+        "ssl.enabled.protocols": versions,
+    }
+
+    async def run():
+        async with aio.Producer(settings) as producer:
+            sent = [await producer.send("orders", os.urandom(70_000)) for _ in range(50)]
+            for each in sent:
+                assert (await each).offset >= 0
+
+    asyncio.run(run())
+
+
+def test_wrong_protocols_of_producers(ports, pki):
+    """A TLS port spoken to in plain text and the reverse, and an unknown authority, with both shells."""
+    cases = [
+        ("SSL", {}, SecurityError, "uses TLS, but this client does not"),
+        ("PLAINTEXT", {"security.protocol": "SSL"}, ClientError, "TLS handshake"),
+        ("SSL", {"security.protocol": "SSL"}, SecurityError, "is not trusted"),
+    ]
+
+    async def send(settings):
+        async with aio.Producer(settings) as producer:
+            await producer.send("orders", b"x")
+
+    for listener, more, kind, message in cases:
+        settings = {"bootstrap.servers": f"127.0.0.1:{ports[listener]}", **more}
+        with Producer(settings) as producer, pytest.raises(kind, match=message):
+            producer.send("orders", b"x")
+        with pytest.raises(kind, match=message):
+            asyncio.run(send(settings))

@@ -9,6 +9,7 @@ Apache Kafka's protocol. The modules, from the lowest layer to the highest:
 - `core/` has the state machines of the producer and of members of groups: they decide without
   sockets, threads and clocks. `shell/` performs what they ask for. `producer/` writes records, also
   in transactions that several processes share.
+- `aio` has the producer for asyncio, around the same machines. `serializers` convert keys and values.
 - `fetcher` keeps one fetch in flight to every leader. `consumer` reads records of the partitions
   that the caller assigns. `group/` has the consumer that joins a group and reads the partitions that
   the group assigns to it.

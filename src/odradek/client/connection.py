@@ -34,17 +34,14 @@ from odradek.client.errors import (
     UnsupportedVersionError,
     check,
 )
+from odradek.client.sasl_advice import sasl_advice
 from odradek.client.security import PLAINTEXT, Security
 from odradek.config.kerberos import GSSAPI
 from odradek.core.sasl.client import (
     CredentialRefused,
-    KerberosFailed,
-    MechanismNotEnabled,
     SaslFailure,
-    SaslNotExpected,
     SaslRequest,
     SaslResponse,
-    ServerNotAuthentic,
     Steps,
     authenticate,
     authenticate_by,
@@ -233,7 +230,7 @@ class Connection:
                 f"the broker at {self.address} does not let {user} in: {failure}"
                 if isinstance(failure, CredentialRefused)
                 else f"SASL with {self.address} failed: {failure}",
-                _sasl_advice(failure),
+                sasl_advice(failure),
             ) from failure
         except DisconnectedError as error:
             raise SecurityError(
@@ -288,11 +285,21 @@ class Connection:
         """
         assert request.API_KEY is not None
         version = self.version_of(BY_KEY[request.API_KEY], version_max)
-        if self._again_ms is not None and monotonic_ms() >= self._again_ms:
-            self._authenticate_again()
+        if self.must_authenticate:
+            self.authenticate_again()
         return self._write(request, version, response_class)
 
-    def _authenticate_again(self) -> None:
+    @property
+    def must_authenticate(self) -> bool:
+        """Whether the session of SASL ends soon."""
+        return self._again_ms is not None and monotonic_ms() >= self._again_ms
+
+    def authenticate_again(self) -> None:
+        """Authenticate in the same connection, which has no requests in flight. This waits.
+
+        Raises:
+            ClientError: the broker refuses, or does not respond.
+        """
         is_patient, self._is_patient = self._is_patient, False
         try:
             while self._outbox:
@@ -569,25 +576,6 @@ class Connection:
         self._socket.close()
         self._pending.clear()
         self._outbox.clear()
-
-
-def _sasl_advice(failure: SaslFailure) -> str:
-    match failure:
-        case CredentialRefused():
-            return "Check the user, the password (or the access token), and sasl.mechanism."
-        case MechanismNotEnabled():
-            return "Set sasl.mechanism to an enabled mechanism."
-        case SaslNotExpected():
-            return "Set security.protocol to PLAINTEXT or SSL, or use the port of another listener."
-        case ServerNotAuthentic():
-            return "Check the password. The server may also be another one than you expect."
-        case KerberosFailed():
-            return (
-                "Check the key table or the ticket cache (klist), sasl.kerberos.service.name, and "
-                "krb5.conf."
-            )
-        case _:
-            return ""
 
 
 def _reason(error: OSError) -> str:

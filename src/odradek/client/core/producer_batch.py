@@ -10,9 +10,9 @@ when it is known that no broker has the batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from odradek.client.core.record_encoder import RecordEncoder
 from odradek.client.errors import BrokerError, ClientError
@@ -52,12 +52,16 @@ class ProducerIdentity(NamedTuple):
 class Waiter(Protocol):
     """The owner of a producer, which can wait for batches."""
 
-    def wait(self, batch: ProducerBatch, timeout_s: float | None) -> None:
+    def block(self, batch: ProducerBatch, timeout_s: float | None) -> None:
         """Wait until the batch is done, and raise RequestTimeoutError after the timeout."""
         ...
 
     def call_later(self, delivery: Delivery, callback: Callable[[Delivery], None]) -> bool:
         """Call `callback` when the delivery is done; return False if it is done already."""
+        ...
+
+    def awaiting(self, delivery: Delivery) -> Generator[Any, None, Delivery]:
+        """Return the steps of `await delivery`."""
         ...
 
 
@@ -263,11 +267,17 @@ class Delivery:
         batch = self._batch
         if not batch.done:
             assert batch.waiter is not None, "batches that were handed out have an owner"
-            batch.waiter.wait(batch, timeout_s)
+            batch.waiter.block(batch, timeout_s)
         error = self.error
         if error is not None:
             raise error
         return self
+
+    def __await__(self) -> Generator[Any, None, Delivery]:
+        """Wait as `wait` does, with a producer of `odradek.client.aio`."""
+        waiter = self._batch.waiter
+        assert waiter is not None, "batches that were handed out have an owner"
+        return waiter.awaiting(self)
 
     @property
     def batch(self) -> ProducerBatch:

@@ -102,6 +102,10 @@ class Routes:
             self._features_epoch = versions.finalized_features_epoch
             self._features = {f.name: f.max_version_level for f in versions.finalized_features}
 
+    def pause(self, link: Link) -> None:
+        """Note that a link is not ready for a moment. `opened` or `lost` ends that."""
+        self._ready.discard(link)
+
     def lost(self, link: Link, error: ClientError | None = None) -> None:
         """Note that a link is closed, or cannot be opened, and why. Leaders may have moved."""
         self.last_error = error or self.last_error

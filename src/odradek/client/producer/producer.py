@@ -12,66 +12,39 @@ Any number of threads may use one producer. Callbacks are called without the loc
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from odradek.client.cluster import Cluster
 from odradek.client.core.operation import Operation
-from odradek.client.core.producer import ProducerMachine
 from odradek.client.core.producer_batch import Delivery, ProducerBatch
 from odradek.client.core.record_encoder import bytes_of, encode_headers
-from odradek.client.core.routes import Routes
 from odradek.client.core.topic_queues import TopicQueues
-from odradek.client.core.transaction import TransactionMachine, TransactionState
+from odradek.client.core.transaction import TransactionState
 from odradek.client.deadline import Deadline, monotonic_ms
-from odradek.client.errors import (
-    BufferFullError,
-    ClientError,
-    ClosedError,
-    NoSuchTopicError,
-    NotDeliveredError,
-    RecordTooLargeError,
-    RequestTimeoutError,
-    TransactionStateError,
+from odradek.client.errors import ClosedError, RequestTimeoutError
+from odradek.client.group_metadata import GroupMetadata
+from odradek.client.producer.state import (
+    ABORT_MS,
+    CLOSE_SECONDS,
+    Headers,
+    Offsets,
+    Positions,
+    ProducerState,
+    all_done,
+    committed_offsets,
 )
-from odradek.client.group_metadata import CommittedOffset, GroupMetadata
-from odradek.client.producer.options import given_settings, producer_settings
-from odradek.client.producer.serializing import serializers
 from odradek.client.producer.topic_wait import Reaching, TopicWait
-from odradek.client.shell.driver import Driver
 from odradek.client.shell.keeper import Shell
-from odradek.client.shell.settings import ConnectionSettings
-from odradek.model.topic_partition import TopicPartition
 from odradek.records.compiled import COMPILED
 
 __all__ = ["Delivery", "Producer", "ProducerBatch"]
 
-Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
-_RECORD_OVERHEAD = 32
-"""More than the size of a record without key, value and headers."""
-CLOSE_SECONDS = 30.0
-
-
-class Positions(Protocol):
-    """A consumer whose progress can be a part of a transaction."""
-
-    @property
-    def positions(self) -> Mapping[TopicPartition, int]:
-        """The offset of the next record of each partition."""
-        ...
-
-    @property
-    def group_metadata(self) -> GroupMetadata:
-        """The identity of the member."""
-        ...
-
-
-class Producer(Shell):
+class Producer(Shell, ProducerState):
     """A producer. At the end of a `with` statement it is flushed and closed.
 
     After an exception in the `with` statement, what was not sent is not sent, and an open transaction is
@@ -97,43 +70,8 @@ class Producer(Shell):
             ValueError: a setting is unknown or malformed, or settings contradict each other.
             TypeError: a serializer is none.
         """
-        if isinstance(cluster, Cluster):
-            given = given_settings(settings or {}, keywords)
-            options = producer_settings(given, cluster.timeout_ms)
-            connection = _connection_of(cluster)
-        else:
-            given = given_settings({**(cluster or {}), **(settings or {})}, keywords)
-            options = producer_settings(given)
-            connection = given.connection()
-        self._options = options
-        self._serializers = serializers(given)
-        self._failed_count = 0
-        self._first_error: ClientError | None = None
-        self._user_hook = on_batch
-        routes = Routes(
-            _random_number,
-            request_timeout_ms=options.request_timeout_ms,
-            retry_backoff_ms=options.retry_backoff_ms,
-            retry_backoff_max_ms=options.retry_backoff_ms_max,
-            metadata_max_age_ms=given.number_or("metadata.max.age.ms", 300_000),
-            creates_topics=options.creates_topics,
-        )
-        self._routes = routes
-        self._machine = ProducerMachine(
-            options, routes, _random_number, waiter=self, on_batch=self._batch_done
-        )
-        self._records = self._machine.records
-        driver = Driver(
-            connection.bootstrap,
-            routes,
-            [self._machine],
-            client_id=connection.client_id,
-            connect_timeout_ms=connection.connect_timeout_ms,
-            security=connection.security,
-            reconnect_backoff_ms=connection.reconnect_backoff_ms,
-            reconnect_backoff_ms_max=connection.reconnect_backoff_ms_max,
-        )
-        super().__init__(driver, "producer")
+        ProducerState.__init__(self, cluster, settings, keywords, self, on_batch)
+        Shell.__init__(self, self._make_driver(), "producer")
         self._plain: AbstractContextManager[object] = self._lock
         """The lock for what is one call of compiled code."""
         if COMPILED:
@@ -148,7 +86,7 @@ class Producer(Shell):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is not None:
+        if kind is not None or self._problem is not None:
             self.close(0)
             return
         try:
@@ -257,23 +195,13 @@ class Producer(Shell):
     ) -> Delivery:
         """Add a record that begins a batch, or must wait. The caller has the lock."""
         machine = self._machine
-        size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"") + len(headers or b"")
-        if size - _RECORD_OVERHEAD > self._options.request_bytes_max:
-            raise RecordTooLargeError(
-                f"a record for {topic} has {size - _RECORD_OVERHEAD:,} bytes; max.request.size is "
-                f"{self._options.request_bytes_max:,}"
-            )
-        if timestamp < 0:
-            raise ValueError(f"timestamp is {timestamp}; it must be ms since 1970")
+        size = self._size_of(topic, key, value, headers, timestamp)
         deadline = Deadline(self._options.block_ms_max)
         self._check_sending()
         if machine.records.has_due:
             self._work()
         found = self._topic(topic, deadline)
-        if partition is None:
-            partition = machine.records.partition_of(found, key)
-        elif not 0 <= partition < len(found.queues):
-            raise NoSuchTopicError(topic, partition)
+        partition = self._partition_of(topic, found, partition, key)
         self._make_room(size, deadline)
         delivery = machine.records.append(
             found, partition, key, value, headers, timestamp, monotonic_ms(), callback
@@ -286,10 +214,7 @@ class Producer(Shell):
     def _check_sending(self) -> None:
         if self._problem is not None:
             raise self._problem
-        if self._machine.error is not None:
-            raise self._machine.error
-        if self._machine.transaction is not None:
-            self._machine.transaction.check_send()
+        self._check_may_send()
 
     def _topic(self, name: str, deadline: Deadline) -> TopicQueues:
         """Return the queues of a topic. Wait until it is known."""
@@ -310,12 +235,7 @@ class Producer(Shell):
             return
         machine.records.flush()
         if not self._wait_until(lambda: machine.records.buffered_bytes <= limit, deadline):
-            reason = self._routes.last_error
-            raise BufferFullError(
-                f"{machine.records.buffered_bytes:,} bytes wait for being sent, and buffer.memory is "
-                f"{self._options.buffer_bytes:,}; no room after {deadline.timeout_ms} ms "
-                f"(max.block.ms){'' if reason is None else f'; the last failure was: {reason}'}"
-            )
+            raise self._no_room(deadline.timeout_ms)
         self._check_sending()
 
     # -- delivery -------------------------------------------------------------------------------
@@ -343,8 +263,7 @@ class Producer(Shell):
         deadline = None if timeout is None else Deadline(round(timeout * 1000))
         with self._lock:
             machine.records.flush()
-            waiting = machine.unfinished()
-            done = self._wait_until(lambda: all(each.done for each in waiting), deadline)
+            done = self._wait_until(all_done(machine.unfinished()), deadline)
         self._finish_calls(deadline)
         self._raise_failures()
         if not done:
@@ -352,11 +271,9 @@ class Producer(Shell):
 
     def _raise_failures(self) -> None:
         with self._lock:
-            count, error = self._failed_count, self._first_error
-            self._first_error, self._failed_count = None, 0
+            error = self._forget_failures()
         if error is not None:
-            records = "1 record was" if count == 1 else f"{count} records were"
-            raise NotDeliveredError(f"{records} not written: {error}", error.advice) from error
+            raise error
 
     def wait(self, batch: ProducerBatch, timeout_s: float | None) -> None:
         """Wait until a batch is done (see `Delivery.wait`)."""
@@ -372,6 +289,10 @@ class Producer(Shell):
                 f"partition {batch.topic_partition}: not written after {timeout_s} s"
             )
 
+    def block(self, batch: ProducerBatch, timeout_s: float | None) -> None:
+        """See `Delivery.wait`."""
+        self.wait(batch, timeout_s)
+
     def call_later(self, delivery: Delivery, callback: Callable[[Delivery], None]) -> bool:
         """See `Delivery.add_callback`."""
         with self._lock:
@@ -380,12 +301,9 @@ class Producer(Shell):
             delivery.callback_later(callback)
         return True
 
-    def _batch_done(self, batch: ProducerBatch) -> None:
-        if batch.error is not None:
-            self._failed_count += batch.count
-            self._first_error = self._first_error or batch.error
-        if self._user_hook is not None:
-            self._user_hook(batch)
+    def awaiting(self, delivery: Delivery) -> Generator[Any, None, Delivery]:
+        """Refuse: only producers of `odradek.client.aio` can be awaited."""
+        raise TypeError("this producer blocks: call delivery.wait(), or use odradek.client.aio")
 
     def _has_work(self) -> bool:
         """See `Shell`."""
@@ -452,7 +370,7 @@ class Producer(Shell):
 
     def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, int | CommittedOffset],
+        offsets: Offsets,
         group_metadata: GroupMetadata,
         timeout: float | None = None,
     ) -> None:
@@ -462,7 +380,7 @@ class Producer(Shell):
             ClientError: the transaction must be aborted, for example because the member lost its
                 partitions in a rebalance.
         """
-        wanted = {TopicPartition(*each): _committed(offset) for each, offset in offsets.items()}
+        wanted = committed_offsets(offsets)
         if wanted:
             self._operate(lambda: self._transactions().add_offsets(wanted, group_metadata), timeout)
 
@@ -477,7 +395,7 @@ class Producer(Shell):
         """
         self._operate(lambda: self._transactions().end(is_commit=True), timeout)
         with self._lock:
-            self._first_error, self._failed_count = None, 0
+            self._forget_failures()
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Abort. Records that are not in flight are not sent any more.
@@ -488,14 +406,7 @@ class Producer(Shell):
         """
         self._operate(lambda: self._transactions().end(is_commit=False), timeout)
         with self._lock:
-            self._first_error, self._failed_count = None, 0
-
-    def _transactions(self) -> TransactionMachine:
-        if self._machine.transaction is None:
-            raise TransactionStateError(
-                "the producer has no transactions", "Set transactional.id, a name of its own."
-            )
-        return self._machine.transaction
+            self._forget_failures()
 
     def _operate(self, begin: Callable[[], Operation], timeout: float | None) -> None:
         self._check_usable()
@@ -519,12 +430,7 @@ class Producer(Shell):
         if operation.error is not None:
             raise operation.error
         if not done:
-            reason = operation.last_error or routes.last_error
-            raise RequestTimeoutError(
-                f"{operation.name} has no answer after {limit_ms} ms (max.block.ms)"
-                f"{'' if reason is None else f'; the last failure was: {reason}'}",
-                "Call the same method again.",
-            )
+            raise self._no_answer(operation, limit_ms)
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -546,27 +452,8 @@ class Producer(Shell):
             if transaction is not None and transaction.must_abort:
                 operation = transaction.end(is_commit=False)
                 self._wait_until(
-                    lambda: operation.done, Deadline(max(deadline.remaining_ms, 2_000))
+                    lambda: operation.done, Deadline(max(deadline.remaining_ms, ABORT_MS))
                 )
             machine.fail_all(ClosedError("the producer was closed before the record was written"))
         self._finish_calls(deadline)
         self._end(ClosedError("the producer is closed", "Make a new one."))
-
-
-def _connection_of(cluster: Cluster) -> ConnectionSettings:
-    return ConnectionSettings(
-        cluster.bootstrap,
-        cluster.client_id,
-        cluster.connect_timeout_ms,
-        50,
-        1_000,
-        cluster.security,
-    )
-
-
-def _committed(offset: int | CommittedOffset) -> CommittedOffset:
-    return offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
-
-
-def _random_number() -> int:
-    return random.getrandbits(31)

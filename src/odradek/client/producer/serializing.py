@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from odradek.client.core.record_encoder import bytes_of
-from odradek.client.serializers.interface import serializer_of
+from odradek.client.serializers.interface import for_keys, is_ready, serializer_of
 from odradek.client.shell.settings import Given
 
 KEY_SERIALIZER, VALUE_SERIALIZER = "key.serializer", "value.serializer"
@@ -17,6 +17,7 @@ class Serializers:
     def __init__(self, given: Given) -> None:
         """Raise a TypeError if a serializer is none."""
         key, value = given.object(KEY_SERIALIZER), given.object(VALUE_SERIALIZER)
+        self._given = key if key is None else for_keys(key), value
         self._key = None if key is None else serializer_of(key, is_key=True)
         self._value = None if value is None else serializer_of(value, is_key=False)
 
@@ -37,6 +38,11 @@ class Serializers:
         if value is not None and self._value is not None:
             value = self._value(topic, value)
         return None if value is None else bytes_of(value, "a value")
+
+    def is_ready(self, topic: str, key: Any, value: Any) -> bool:
+        """Whether `key` and `value` do not wait for a schema registry."""
+        pairs = zip(self._given, (key, value), strict=True)
+        return all(item is None or is_ready(given, topic, item) for given, item in pairs)
 
 
 def serializers(given: Given) -> Serializers | None:

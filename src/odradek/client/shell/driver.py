@@ -1,9 +1,11 @@
 """Performs what machines ask for: opens connections, sends requests, receives responses, and waits.
 
 The machines decide (`core`); this module has the sockets, the clock and the threads that connect. A
-connection is made by a thread of its own, because the resolution of names, TLS handshakes and the steps
-of SASL wait for others. Everything else is done by whoever calls `work`, without waiting. `wait` waits
-until there is work. It may be called without the lock that protects all other methods.
+connection is made in another thread, because the resolution of names, TLS handshakes and the steps
+of SASL wait for others. By default each has a thread of its own. A connection whose session of SASL is about
+to end (KIP-368) gets no more requests, and when all are answered, it is authenticated again in such a thread.
+Everything else is done by whoever calls `work`, without waiting. `wait` waits until there is work. It
+may be called without the lock that protects all other methods.
 
 Requests to any node use an open connection, or the first bootstrap address that accepts one.
 """
@@ -14,7 +16,7 @@ import os
 import select
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from odradek.client.address import Address
@@ -58,21 +60,30 @@ class _UnderWay(NamedTuple):
     expires_ms: int
 
 
-class Opening:
-    """A thread that makes a connection to the first address that accepts one."""
+def in_thread(work: Callable[[], None]) -> None:
+    """Run something in a thread of its own."""
+    threading.Thread(target=work, name="odradek connects", daemon=True).start()
 
-    def __init__(self, addresses: Sequence[Address], driver: Driver) -> None:
+
+class Opening:
+    """Makes a connection to the first address that accepts one, or authenticates one again."""
+
+    def __init__(
+        self, addresses: Sequence[Address], driver: Driver, known: Connection | None = None
+    ) -> None:
+        """`known` is the connection to authenticate again, which has no requests in flight."""
         self.connection: Connection | None = None
         self.error: ClientError | None = None
         self.done = False
         self._is_unwanted = False
         self._lock = threading.Lock()
         self._addresses = addresses
+        self._known = known
         self._client_id = driver.client_id
         self._timeout_ms = driver.connect_timeout_ms
         self._security = driver.security
         self._wake = driver.wake_up
-        threading.Thread(target=self._run, name="odradek connects", daemon=True).start()
+        driver.run_aside(self._run)
 
     def _run(self) -> None:
         try:
@@ -84,6 +95,9 @@ class Opening:
             raise
 
     def _connect(self) -> Connection:
+        if self._known is not None:
+            self._known.authenticate_again()
+            return self._known
         failures: list[ClientError] = []
         for address in self._addresses:
             try:
@@ -185,7 +199,10 @@ class Driver:
         security: Security = PLAINTEXT,
         reconnect_backoff_ms: int = RECONNECT_BACKOFF_MS,
         reconnect_backoff_ms_max: int = RECONNECT_BACKOFF_MS_MAX,
+        run_aside: Callable[[Callable[[], None]], None] = in_thread,
     ) -> None:
+        """`run_aside` runs a function that waits for others in another thread."""
+        self.run_aside = run_aside
         self.client_id = client_id
         self.connect_timeout_ms = connect_timeout_ms
         self.security = security
@@ -221,13 +238,14 @@ class Driver:
         again = True
         while again and not self._is_closed:
             again = False
+            self._renew_sessions()
             for machine in self._machines:
                 for ask in machine.poll(now_ms):
                     again |= not self._perform(ask, now_ms)
             self._open_wanted(now_ms)
             self._send_waiting(now_ms)
 
-    def timeout_ms(self) -> int:
+    def timeout_ms(self, limit_ms: int = WAIT_MS_MAX) -> int:
         """Return how long `wait` may wait, if nothing else happens."""
         now_ms = monotonic_ms()
         due = [m.next_deadline_ms for m in self._machines if m.next_deadline_ms is not None]
@@ -237,16 +255,20 @@ class Driver:
             for each in self._routes.wanted_links
             if each not in self._opening and each in self._not_before_ms
         ]
-        return max(0, min([WAIT_MS_MAX, *(each - now_ms for each in due)]))
+        return max(0, min([limit_ms, *(each - now_ms for each in due)]))
 
     def descriptors(self) -> list[Descriptor]:
         """Return the descriptors for `wait`, or none if there is something to receive already."""
-        found = [readable(self.wake_up)]
+        return [Descriptor(each.fileno(), events) for each, events in self.watched().items()]
+
+    def watched(self) -> dict[WakeUp | Connection, int]:
+        """Return what `descriptors` are those of, and what is waited for."""
+        found: dict[WakeUp | Connection, int] = {self.wake_up: select.POLLIN}
         for connection in self._all():
             if not connection.closed:
                 if connection.has_decrypted:
-                    return []
-                found.append(Descriptor(connection.fileno(), _events_of(connection)))
+                    return {}
+                found[connection] = _events_of(connection)
         return found
 
     def close(self) -> None:
@@ -275,7 +297,7 @@ class Driver:
     def _open_wanted(self, now_ms: int) -> None:
         for link in list(self._routes.wanted_links):
             node = self._routes.node(link[0])
-            if node is None or link in self._opening:
+            if node is None or link in self._opening or link in self._connections:
                 continue
             if now_ms < self._not_before_ms.get(link, now_ms):
                 continue
@@ -285,6 +307,19 @@ class Driver:
                 self._opened(link, first)
             else:
                 self._opening[link] = Opening([node.address], self)
+
+    def _renew_sessions(self) -> None:
+        """Authenticate connections again whose session ends soon."""
+        for link, connection in list(self._connections.items()):
+            if connection.must_authenticate:
+                self._routes.pause(link)
+                if connection not in self._under_way and not connection.has_waiting:
+                    del self._connections[link]
+                    self._opening[link] = Opening([connection.address], self, connection)
+        first = self._first
+        if first is not None and first.must_authenticate and first not in self._under_way:
+            self._first = None
+            first.close()
 
     def _is_to(self, connection: Connection, address: Address) -> bool:
         """Whether a connection without requests leads to an address."""
@@ -370,7 +405,7 @@ class Driver:
 
     def _any(self) -> Connection | None:
         for connection in self._all():
-            if not connection.closed:
+            if not connection.closed and not connection.must_authenticate:
                 return connection
         return None
 

@@ -63,7 +63,7 @@ class Shell:
         """Callbacks to call, in order. Those after one that raised Ctrl-C stay."""
         self._calling: set[int] = set()
         """The threads that run callbacks."""
-        _shells.add(self)
+        refuse_after_fork(self)
 
     # -- what subclasses have -------------------------------------------------------------------
 
@@ -210,10 +210,7 @@ class Shell:
 
     def forked(self) -> None:
         """Refuse to be used, because this process is a child of the one that made the object."""
-        self._problem = ClosedError(
-            f"the {self._what} was made before a fork, and cannot be used in the child process",
-            "Make it in the process that uses it.",
-        )
+        self._problem = made_before_fork(self._what)
 
     def __del__(self) -> None:
         if getattr(self, "_problem", self) is None:
@@ -242,7 +239,28 @@ def _run(reference: weakref.ref[Shell]) -> None:
         wait(*turn)
 
 
-_shells: weakref.WeakSet[Shell] = weakref.WeakSet()
+class Forkable(Protocol):
+    """An object that cannot be used in a child process."""
+
+    def forked(self) -> None:
+        """Refuse to be used, in the child."""
+        ...
+
+
+_shells: weakref.WeakSet[Forkable] = weakref.WeakSet()
+
+
+def refuse_after_fork(shell: Forkable) -> None:
+    """Call `forked` of an object in each child process."""
+    _shells.add(shell)
+
+
+def made_before_fork(what: str) -> ClosedError:
+    """Return the error of an object in a child process."""
+    return ClosedError(
+        f"the {what} was made before a fork, and cannot be used in the child process",
+        "Make it in the process that uses it.",
+    )
 
 
 def _after_fork() -> None:
