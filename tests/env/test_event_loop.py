@@ -205,3 +205,32 @@ def test_other_event_loops_know_no_strangers():
         prefer(loop, 5)
     finally:
         loop.close()
+
+
+@pytest.mark.parametrize("timeout", [None, 0, 0.0001, -1])
+def test_the_same_sockets_are_ready_as_for_the_base_class(timeout: float | None) -> None:
+    read, write = selectors.EVENT_READ, selectors.EVENT_WRITE
+    pairs = _pairs(9)
+    for ours, theirs in pairs[3:6]:
+        theirs.send(b"x")
+        ours.setblocking(False)
+    for _, theirs in pairs[6:]:
+        theirs.close()
+    with NodeSelector() as selector, selectors.DefaultSelector() as base:
+        try:
+            for number, (ours, _) in enumerate(pairs):
+                for each in (selector, base):
+                    each.register(ours, (read, write, read | write)[number % 3], number)
+            expected = [(key.fd, key.data, events) for key, events in base.select(timeout)]
+            found = []
+            while event := selector.select(timeout if len(found) < len(expected) else 0):
+                found += [(key.fd, key.data, events) for key, events in event]
+                for key, _ in event:
+                    selector.unregister(key.fileobj)
+            assert sorted(found) == sorted(expected)
+            assert len(expected) == 8, "all but the first, which only waits for bytes"
+            for key in list(base.get_map().values()):
+                base.unregister(key.fileobj)
+            assert base.select(0) == selector.select(0) == []
+        finally:
+            _close(pairs)
