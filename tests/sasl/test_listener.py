@@ -1,6 +1,8 @@
 """Requests over a socket to a listener with SASL, in right and wrong order."""
 
+import errno
 import logging
+import os
 import struct
 import time
 
@@ -9,9 +11,12 @@ from compat.lab.wire_client import WireClient
 
 from odradek.client.admin.quotas import alter_quotas
 from odradek.client.cluster import Cluster
+from odradek.handlers.first_use import DecodersAtFirstUse
+from odradek.model import api_keys
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
 from odradek.wire.generated.api_versions_response import ApiVersionsResponse
+from odradek.wire.generated.describe_cluster_request import DescribeClusterRequest
 from odradek.wire.generated.list_groups_request import ListGroupsRequest
 from odradek.wire.generated.list_groups_response import ListGroupsResponse
 from odradek.wire.generated.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -162,6 +167,20 @@ def test_a_request_instead_of_a_token_gets_an_error(
     assert code == ErrorCode.ILLEGAL_SASL_STATE
     assert client.is_closed()
     assert broker.requests(name) == count
+
+
+def test_a_login_that_fails_for_another_reason_ends_the_connection(client, broker, monkeypatch):
+    """For example, no open file is left to import a handler."""
+
+    def no_file_is_left():
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    entry = broker.node.dispatcher.entries[api_keys.DESCRIBE_CLUSTER]
+    monkeypatch.setattr(entry, "_load", no_file_is_left)
+    monkeypatch.setattr(entry, "decoders", DecodersAtFirstUse(entry.load))
+    client.handshake()
+    client.send(client.frame("DescribeCluster", 0, DescribeClusterRequest()))
+    assert client.is_closed()
 
 
 def test_an_unserved_request_instead_of_a_token_has_no_response(client):

@@ -163,6 +163,9 @@ class SaslGate:
         except (UnexpectedRequest, MalformedMessage, struct.error, IndexError) as problem:
             self._report(connection, str(problem) or "the request is malformed")
             connection.refuse()
+        except Exception as error:
+            log.error("a login has failed", exc_info=error)
+            connection.refuse()
 
     def _receive_in_session(self, connection: Connection, frame: memoryview, now_ms: int) -> None:
         """Dispatch a request of an authenticated client, unless its session has expired."""
