@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from odradek.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, GROUP, UNKNOWN_TOPIC_WAIT_MS, Cluster
-from odradek.client.connection import Connection, Pending
+from odradek.client.connection import Connection
 from odradek.client.deadline import Backoff, Deadline
 from odradek.client.errors import BrokerError, ClientError, UnreachableError
+from odradek.client.frames import Pending
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.primitives import Message

@@ -15,10 +15,11 @@ from struct import Struct
 from typing import NamedTuple
 
 from odradek.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, Cluster
-from odradek.client.connection import Connection, Pending
+from odradek.client.connection import Connection
 from odradek.client.deadline import Backoff, Deadline
 from odradek.client.errors import BrokerError, ClientError, MalformedResponseError, check
 from odradek.client.fetch_session import FetchFrom, FetchSession
+from odradek.client.frames import Pending
 from odradek.client.offsets import READ_UNCOMMITTED
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition

@@ -54,6 +54,14 @@ class Topic:
         return len(self.partitions[0].replicas) if 0 in self.partitions else 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The highest leader epochs that were seen of a topic. A topic that is made again has another id."""
+
+    topic_id: bytes
+    epochs: dict[int, int] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class ClusterMetadata:
     """The merged Metadata responses. `errors` holds the error of each topic that has one."""
@@ -63,9 +71,14 @@ class ClusterMetadata:
     nodes: dict[int, Node] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
     errors: dict[str, BrokerError] = field(default_factory=dict)
+    _seen: dict[str, _Seen] = field(default_factory=dict)
 
     def absorb(self, response: MetadataResponse, all_topics: bool) -> None:
-        """Merge a response. With `all_topics`, remove the topics that are not in the response."""
+        """Merge a response. With `all_topics`, remove the topics that are not in the response.
+
+        A broker may not have heard of a newer leader of a partition yet. What it says about this partition
+        is ignored: the former leader must not get requests again.
+        """
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.nodes = {
@@ -76,13 +89,29 @@ class ClusterMetadata:
             self.errors.clear()
         for each in response.topics:
             name = each.name or ""
-            self.topics.pop(name, None)
+            before = self.topics.pop(name, None)
             self.errors.pop(name, None)
             error = broker_error(each.error_code, subject=f"topic {name}")
             if error is not None:
                 self.errors[name] = error
             else:
-                self.topics[name] = _topic(name, each)
+                self.topics[name] = self._merged(before, _topic(name, each))
+
+    def _merged(self, before: Topic | None, topic: Topic) -> Topic:
+        """Return a topic of a response, in which older epochs of leaders are replaced."""
+        seen = self._seen.get(topic.name)
+        if seen is None or seen.topic_id != topic.id:
+            seen = self._seen[topic.name] = _Seen(topic.id)
+        partitions: dict[int, Partition] = {}
+        for index, partition in topic.partitions.items():
+            if partition.leader_epoch >= seen.epochs.get(index, -1):
+                seen.epochs[index] = partition.leader_epoch
+                partitions[index] = partition
+            elif before is not None and index in before.partitions:
+                partitions[index] = before.partitions[index]
+            else:
+                partitions[index] = replace(partition, leader=-1)
+        return replace(topic, partitions=partitions)
 
     def racks_of(self, name: str) -> list[frozenset[str]]:
         """Return the racks of the replicas of each partition of a known topic.
@@ -110,6 +139,7 @@ class ClusterMetadata:
         if node is not None:
             self.nodes[leader] = node
         topic.partitions[index] = replace(known, leader=leader, leader_epoch=leader_epoch)
+        self._seen[name].epochs[index] = leader_epoch
         return leader in self.nodes
 
 

@@ -12,9 +12,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from odradek.client.cluster import Cluster
-from odradek.client.connection import Connection, Pending
+from odradek.client.connection import Connection
 from odradek.client.deadline import Deadline
 from odradek.client.errors import BrokerError, ClientError, check
+from odradek.client.frames import Pending
 from odradek.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from odradek.env.file_range import FileRange
 from odradek.model.errors import ErrorCode

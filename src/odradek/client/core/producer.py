@@ -97,6 +97,11 @@ class ProducerMachine:
             )
         self.records = Accumulator(settings, routes, random, self.transaction, waiter)
 
+    @property
+    def identity(self) -> ProducerIdentity | None:
+        """The producer id and the epoch; None while there is none."""
+        return self._ids.identity if self.transaction is None else self.transaction.identity
+
     # -- what the user waits for ----------------------------------------------------------------
 
     @property
@@ -182,7 +187,7 @@ class ProducerMachine:
         """Give a partition an identity if it has none, a spent one, or an old one."""
         queue.settle()
         transaction = self.transaction
-        current = self._ids.identity if transaction is None else transaction.identity
+        current = self.identity
         if current is not None and queue.identity == current and queue.must_renew:
             if queue.in_flight or transaction is not None:
                 return  # the end of the transaction changes its identity

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from odradek.client.connection import Connection, Pending
+from odradek.client.connection import Connection
 from odradek.client.deadline import Deadline
+from odradek.client.frames import Pending
 from odradek.client.share.leader import ShareResponse
 from odradek.wire.generated.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 

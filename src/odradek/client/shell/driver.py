@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from odradek.client.address import Address
-from odradek.client.connection import Connection, Pending
+from odradek.client.connection import Connection
 from odradek.client.core.asks import Ask, Link
 from odradek.client.core.backoff import Backoff
 from odradek.client.core.routes import Routes
@@ -32,6 +32,7 @@ from odradek.client.errors import (
     UnreachableError,
     unreachable,
 )
+from odradek.client.frames import Pending
 from odradek.client.security import PLAINTEXT, Security
 from odradek.wire.primitives import Message
 
@@ -242,7 +243,7 @@ class Driver:
             for machine in self._machines:
                 for ask in machine.poll(now_ms):
                     again |= not self._perform(ask, now_ms)
-            self._open_wanted(now_ms)
+            again |= self._open_wanted(now_ms)
             self._send_waiting(now_ms)
 
     def timeout_ms(self, limit_ms: int = WAIT_MS_MAX) -> int:
@@ -294,7 +295,9 @@ class Driver:
 
     # -- connections ----------------------------------------------------------------------------
 
-    def _open_wanted(self, now_ms: int) -> None:
+    def _open_wanted(self, now_ms: int) -> bool:
+        """Open the links that machines want. Return whether one is ready at once."""
+        is_ready = False
         for link in list(self._routes.wanted_links):
             node = self._routes.node(link[0])
             if node is None or link in self._opening or link in self._connections:
@@ -305,8 +308,10 @@ class Driver:
             if not link[1] and first is not None and self._is_to(first, node.address):
                 self._first = None
                 self._opened(link, first)
+                is_ready = True
             else:
                 self._opening[link] = Opening([node.address], self)
+        return is_ready
 
     def _renew_sessions(self) -> None:
         """Authenticate connections again whose session ends soon."""
