@@ -41,8 +41,11 @@ from odradek.core.controller.heartbeats import BrokerHeartbeats
 from odradek.core.controller.partition_change import PartitionChange
 from odradek.core.group.classic.group import ClassicGroup
 from odradek.core.group.coordinator.machine import GroupMachine
+from odradek.core.group.offsets.commit import Commit
+from odradek.core.group.offsets.fetch import Fetch
 from odradek.core.replica.follower import ReplicaFetcher
 from odradek.log.partition_log import PartitionLog
+from odradek.log.producer_state import ProducerAppendInfo, ProducerState
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.producer_ids_record import ProducerIdsRecord
 
@@ -196,6 +199,30 @@ def forget_sequences_after_failover(patch):
     patch.setattr(Partition, "lead_followers", forgetful)
 
 
+def accept_fenced_producers(patch):
+    """A log accepts batches of earlier epochs of a producer that has a transaction open."""
+    check_sequence = ProducerAppendInfo._check_sequence
+    start_verification = ProducerState.start_verification
+
+    def verify_new_epochs(producers, now_ms, producer_id, sequence, epoch, *rest):
+        if producers.has_ongoing(producer_id, epoch):
+            return 0
+        return start_verification(producers, now_ms, producer_id, sequence, epoch, *rest)
+
+    def has_ongoing(producers, producer_id, epoch):
+        entry = producers.entries.get(producer_id)
+        return entry is not None and entry.transaction_first_offset >= 0
+
+    def check_new_epochs(info, entry, batch, first_offset):
+        if batch.producer_epoch >= entry.epoch:
+            check_sequence(info, entry, batch, first_offset)
+
+    patch.setattr(ProducerState, "has_ongoing", has_ongoing)
+    patch.setattr(ProducerState, "start_verification", verify_new_epochs)
+    patch.setattr(ProducerAppendInfo, "_check_epoch", lambda info, entry, epoch, version: None)
+    patch.setattr(ProducerAppendInfo, "_check_sequence", check_new_epochs)
+
+
 def write_one_marker(patch):
     """Of all partitions of a transaction on a broker, only the first one gets the marker."""
     write = MarkerWriter.write
@@ -281,6 +308,21 @@ def forget_offsets_of_transactions(patch):
     patch.setattr(GroupMachine, "replay_end_of_transaction", abort)
 
 
+def ignore_require_stable(patch):
+    """OffsetFetch returns offsets that a transaction is about to replace."""
+    fetch = Fetch.fetch
+
+    def fetch_unstable(offsets, request, require_stable):
+        return fetch(offsets, request, False)
+
+    patch.setattr(Fetch, "fetch", fetch_unstable)
+
+
+def accept_offsets_from_any_member(patch):
+    """TxnOffsetCommit is accepted from a member that the group has removed (KIP-447)."""
+    patch.setattr(Commit, "_validate_in_transaction", lambda commit, request, version: None)
+
+
 BUGS: dict[str, PlantedBug] = {
     "the high watermark advances early": PlantedBug(_leader(AdvancesEarly), 20, "is in the ISR"),
     "replicas outside the ISR count": PlantedBug(_leader(CountsOthers), 20, "is in the ISR"),
@@ -308,6 +350,7 @@ BUGS: dict[str, PlantedBug] = {
     "sequence numbers are forgotten after a failover": PlantedBug(
         forget_sequences_after_failover, 60, ""
     ),
+    "a log accepts the epoch of a fenced producer": PlantedBug(accept_fenced_producers, 20, ""),
     "a marker is written to one partition only": PlantedBug(write_one_marker, 20, ""),
     "the last stable offset is ignored": PlantedBug(ignore_the_last_stable_offset, 60, "G1c-wr"),
     "the last stable offset follows the newest transaction": PlantedBug(
@@ -322,11 +365,20 @@ BUGS: dict[str, PlantedBug] = {
     "offsets of committed transactions are not committed": PlantedBug(
         forget_offsets_of_transactions, 20, "nonmonotonic-poll"
     ),
+    "OffsetFetch ignores require_stable": PlantedBug(
+        ignore_require_stable, 20, "processed 2 times"
+    ),
+    "offsets of a transaction are accepted from any member": PlantedBug(
+        accept_offsets_from_any_member, 20, "processed 2 times"
+    ),
     "a new leader does not read the state of share groups": PlantedBug(
         share_bugs.do_not_read_the_state, 20, "had been accepted"
     ),
     "the state of share groups is not stored": PlantedBug(
         share_bugs.do_not_store_the_state, 20, "had been accepted"
+    ),
+    "an answer is given before the state of a share group is stored": PlantedBug(
+        share_bugs.answer_before_the_state_is_stored, 60, "had been accepted"
     ),
     "locks of records do not expire": PlantedBug(
         share_bugs.never_expire_locks, 20, "its lock has expired"

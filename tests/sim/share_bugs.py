@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from odradek.broker.share.local import UNINITIALIZED, LocalSharePartition, _Write
 from odradek.core.share.acknowledgement import Change
 from odradek.core.share.in_flight import InFlightState
@@ -29,6 +31,17 @@ def do_not_store_the_state(patch):
         return _Write(local.machine.passed(), PartitionResult())
 
     patch.setattr(LocalSharePartition, "_begin_write", store_nothing)
+
+
+def answer_before_the_state_is_stored(patch):
+    """An acknowledgement is confirmed when it is sent to the share coordinator, which may refuse it."""
+    store = LocalSharePartition._store
+
+    def answer(local, change):
+        result = store(local, change)
+        return None if isinstance(result, asyncio.Future) else result
+
+    patch.setattr(LocalSharePartition, "_store", answer)
 
 
 def never_expire_locks(patch):

@@ -39,7 +39,7 @@ class Administrator(Actor):
             resource_type=ResourceType.GROUP, resource_name=group, configs=[change]
         )
         request = IncrementalAlterConfigsRequest(resources=[resource])
-        response = await self.ask(request, 1, IncrementalAlterConfigsResponse)
+        response = await self.ask(request, IncrementalAlterConfigsResponse)
         if response is None:
             return
         code = response.responses[0].error_code

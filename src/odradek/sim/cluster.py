@@ -17,13 +17,12 @@ from collections.abc import Collection, Iterable, Iterator
 
 from odradek.config.broker_config import RACK_AWARE_SELECTOR
 from odradek.core.metadata.image import MetadataImage
-from odradek.env.network import Address
 from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
 from odradek.sim.administrator import Administrator
-from odradek.sim.loop import SimLoop, new_loop
+from odradek.sim.driver import SimClient
+from odradek.sim.loop import SimLoop
 from odradek.sim.machine import PORT, Machine
-from odradek.sim.routing import Router
 from odradek.sim.scenario import LONG, POWER, SETTINGS, TOPICS, Pace, Scenario
 from odradek.sim.share_facts import DELIVERIES_MAX, LOCK_MS
 from odradek.sim.share_group import TOPIC, ShareGroup
@@ -91,14 +90,13 @@ class ClusterScenario(Scenario):
         }
         return Machine(self.simulation, self.network, name, settings, CLUSTER_ID)
 
-    def client(self, name: str, loop: SimLoop | None = None) -> Router:
-        """Return a client that knows all brokers. Unless `loop` is given, it has a rack."""
-        host = self.network.host(name, loop or new_loop(self.simulation, name))
-        brokers = [Address(each.name, PORT) for each in self.machines]
-        rack = ""
+    def client(self, name: str, loop: SimLoop | None = None) -> SimClient:
+        """See `Scenario`. Unless `loop` is given, the client has a rack."""
+        client = super().client(name, loop)
         if loop is None:
-            rack = f"rack{self.simulation.random(f'{name} rack').choice(self.node_ids)}"
-        return Router(self.simulation, host, brokers, name, rack)
+            rack = self.simulation.random(f"{name} rack").choice(self.node_ids)
+            client.read_near(f"rack{rack}")
+        return client
 
     def add_actors(self) -> None:
         """See `Scenario`. One more client changes the metadata, and two are in a share group."""

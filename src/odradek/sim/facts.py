@@ -38,8 +38,21 @@ class Transaction:
     """The offset of each value whose acknowledgement had one."""
     readings: list[Reading] = field(default_factory=list)
     """What was read from the positions that it commits."""
+    inputs: list[Reading] = field(default_factory=list)
+    """What was read from partitions that a group has assigned, and may assign to others."""
     offset: int | None = None
     fate: Fate = Fate.OPEN
+    is_asked_to_commit: bool = False
+    """Whether the producer has asked for a commit, which may take effect without a response."""
+
+    @property
+    def fate_without_end(self) -> Fate:
+        """The outcome if the producer does not learn of an end, and nobody goes on with the transaction."""
+        return Fate.UNKNOWN if self.is_asked_to_commit else Fate.ABORTED
+
+    def ask_to_commit(self) -> None:
+        """Record that the producer asks for a commit."""
+        self.is_asked_to_commit = True
 
     def add_offset(self, offset: int) -> None:
         """Record that the broker has accepted the offset."""
@@ -93,7 +106,7 @@ class Facts:
     settings: list[str] = field(default_factory=list)
     """The groups whose settings were changed."""
     producer_ids: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """The producer and its newest epoch from InitProducerId, by producer id."""
+    """The producer and its newest epoch, by producer id."""
     owners: dict[tuple[str, int, TopicPartition], str] = field(default_factory=dict)
     """The member that owns a partition in a generation of a group."""
     counts: dict[str, int] = field(default_factory=dict)
@@ -132,8 +145,21 @@ class Facts:
         if problem:
             self.violations.append(f"{group} {partition}: the committed offset {problem}")
 
+    def acknowledge_commit(
+        self, group: str, partition: TopicPartition, attempt: Commit, now_ns: int
+    ) -> None:
+        """Record that a commit was acknowledged. No member goes back behind an earlier commit."""
+        attempt.acknowledge(now_ns)
+        for each in self.commits[group, partition]:
+            is_earlier = each.end_ns is not None and each.end_ns < attempt.start_ns
+            if is_earlier and each.offset > attempt.offset:
+                self.violations.append(
+                    f"{group} {partition}: {attempt.offset} was committed after {each.offset}"
+                )
+                return
+
     def initialized(self, name: str, producer_id: int, epoch: int) -> None:
-        """Check a producer id and an epoch that a producer got from InitProducerId."""
+        """Check a producer id and an epoch that a transactional producer got for its next transactions."""
         owner, before = self.producer_ids.get(producer_id, (name, -1))
         if owner != name:
             self.violations.append(f"{owner} and {name} have the same producer id {producer_id}")
@@ -142,6 +168,11 @@ class Facts:
                 f"{name} got epoch {epoch} of producer id {producer_id} after epoch {before}"
             )
         self.producer_ids[producer_id] = name, epoch
+
+    def uses(self, name: str, producer_id: int, epoch: int) -> None:
+        """Check the producer id and the epoch of an idempotent producer, which may be as before."""
+        if self.producer_ids.get(producer_id) != (name, epoch):
+            self.initialized(name, producer_id, epoch)
 
     def assigned(
         self, group: str, generation: int, name: str, partitions: Iterable[TopicPartition]

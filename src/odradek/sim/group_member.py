@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from odradek.client.core.group_protocol import (
-    decode_assignment,
-    encode_assignment,
-    encode_subscription,
-)
+from odradek.client.core.member_events import Assigned, Joined, MemberEvent
+from odradek.client.errors import BrokerError, ClientError, CommitFailedError, RequestTimeoutError
+from odradek.client.group_metadata import GroupMetadata
 from odradek.model.errors import ErrorCode as E
 from odradek.model.topic_partition import TopicPartition
-from odradek.sim.client import Client
+from odradek.sim.driver import SimClient, group
 from odradek.sim.facts import Commit, Facts, Reading
+from odradek.sim.membership import CONSUMER, SimMember
 from odradek.sim.reading import READ_COMMITTED, fetch
 from odradek.sim.simulation import Simulation
 from odradek.sim.workload import NOT_NOW, Actor
-from odradek.wire.generated.heartbeat_request import HeartbeatRequest
-from odradek.wire.generated.heartbeat_response import HeartbeatResponse
-from odradek.wire.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from odradek.wire.generated.join_group_response import JoinGroupResponse
 from odradek.wire.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from odradek.wire.generated.offset_commit_response import OffsetCommitResponse
-from odradek.wire.generated.offset_fetch_request import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from odradek.wire.generated.offset_fetch_response import OffsetFetchResponse
-from odradek.wire.generated.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.wire.generated.sync_group_response import SyncGroupResponse
 
-REJOIN = frozenset({E.REBALANCE_IN_PROGRESS, E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID})
-SESSION_TIMEOUT_MS = 6_000
+GROUP = "readers"
 REJOIN_SHARE = 0.05
-"""The fraction of iterations in which a member joins again, so that the group is rebalanced."""
+"""The fraction of turns after which a member leaves or crashes, so that the group is rebalanced."""
 LATE_COMMIT_SHARE = 0.5
 """The fraction of new generations in which a member commits in the earlier generation once more."""
 
@@ -47,212 +33,147 @@ class GroupMember(Actor):
     def __init__(
         self,
         simulation: Simulation,
-        client: Client,
+        client: SimClient,
         facts: Facts,
-        group: str,
-        partitions: list[TopicPartition],
+        topics: list[str],
+        kind: str,
     ) -> None:
         super().__init__(simulation, client, facts)
-        self._group = group
-        self._partitions = partitions
-        self._member_id = ""
-        self._generation = -1
-        self._earlier = (self._member_id, self._generation)
-        """The member id and the generation before the newest rebalance."""
+        self._topics = topics
+        self._kind = kind
+        self._member = self._new_member()
+        self._identity = GroupMetadata(GROUP)
+        self._earlier = self._identity
+        """The identity before the newest rebalance."""
         self._positions: dict[TopicPartition, int] = {}
+        self._session = facts.begin_session(self.name)
+
+    def _new_member(self) -> SimMember:
+        return SimMember(self.client, GROUP, self._topics, self._kind)
 
     async def run(self) -> None:
         """See `Actor`."""
         while not self.is_stopping:
-            if await self._join() and await self._find_positions():
-                self.facts.count("joined")
-                await self._commit_late()
-                await self._consume()
-            else:
-                await self.pause()
+            await self._work_on_events()
+            await self._consume()
+            if self.random.random() < 0.5:
+                await self._commit()
+            if self.random.random() < REJOIN_SHARE:
+                await self._rejoin()
+            await self.pause(0.2)
+        await self._member.leave()
 
-    # -- membership ---------------------------------------------------------------------------
+    async def _rejoin(self) -> None:
+        """Leave the group, or end like a process that is killed; and join it again."""
+        if self.random.random() < 0.5:
+            await self._member.leave()
+        else:
+            self._member.close()
+        self._positions.clear()
+        self._member = self._new_member()
+        self._identity = GroupMetadata(GROUP)
 
-    async def _join(self) -> bool:
-        before = self._member_id, self._generation
-        topics = sorted({partition.topic for partition in self._partitions})
-        protocol = JoinGroupRequestProtocol(
-            name="range", metadata=encode_subscription(topics, (), -1)
-        )
-        request = JoinGroupRequest(
-            group_id=self._group,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            rebalance_timeout_ms=3000,
-            member_id=self._member_id,
-            protocol_type="consumer",
-            protocols=[protocol],
-        )
-        response = await self.ask(request, 9, JoinGroupResponse)
-        if response is None:
-            return False
-        if response.error_code == E.MEMBER_ID_REQUIRED:
-            self._member_id = response.member_id
-            return False
-        if response.error_code:
-            self._on_error("JoinGroup", response.error_code)
-            return False
-        self._member_id, self._generation = response.member_id, response.generation_id
-        if self._generation != before[1]:
+    # -- membership -----------------------------------------------------------------------------
+
+    async def _work_on_events(self) -> None:
+        before = self._identity
+        while (event := await self._member.poll()) is not None:
+            await self._adopt(event)
+            self._member.done(event)
+            self._session = self.facts.begin_session(self.name)
+        self._identity = self._member.group_metadata
+        if before != self._identity and before.generation_id >= 0:
             self._earlier = before
-        return await self._sync(response)
+            await self._commit_late()
 
-    async def _sync(self, joined: JoinGroupResponse) -> bool:
-        assignments = []
-        if joined.leader == self._member_id:
-            for index, member in enumerate(joined.members):
-                mine = self._partitions[index :: len(joined.members)]
-                assignments.append(
-                    SyncGroupRequestAssignment(
-                        member_id=member.member_id, assignment=encode_assignment(mine)
-                    )
-                )
-        request = SyncGroupRequest(
-            group_id=self._group,
-            generation_id=self._generation,
-            member_id=self._member_id,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=assignments,
-        )
-        response = await self.ask(request, 5, SyncGroupResponse)
-        if response is None:
-            return False
-        if response.error_code:
-            self._on_error("SyncGroup", response.error_code)
-            return False
-        assigned = decode_assignment(response.assignment) if response.assignment else ()
-        self.facts.assigned(self._group, self._generation, self.name, assigned)
-        self._positions = dict.fromkeys(assigned, -1)
-        return True
+    async def _adopt(self, event: MemberEvent) -> None:
+        assert not isinstance(event, Joined)
+        if not isinstance(event, Assigned):
+            for each in event.partitions:
+                self._positions.pop(each, None)
+            return
+        self.facts.count("joined")
+        start_ns = self.simulation.now_ns
+        generation = self._member.group_metadata.generation_id
+        found = await self._committed(event)
+        for each in event.partitions:
+            self.facts.found_committed(GROUP, each, found.get(each, -1), start_ns)
+            self._positions[each] = found.get(each, 0)
+        if self._kind != CONSUMER and generation >= 0:
+            self.facts.assigned(GROUP, generation, self.name, self._positions)
 
-    def _on_error(self, what: str, code: int) -> None:
-        if code == E.UNKNOWN_MEMBER_ID:
-            self._member_id = ""
-        if code not in REJOIN and code not in NOT_NOW:
-            self.unexpected(what, code)
+    async def _committed(self, event: Assigned) -> dict[TopicPartition, int]:
+        while True:
+            try:
+                return await self._member.committed(event.partitions)
+            except ClientError:
+                self.facts.count("members that waited for positions")
 
-    # -- consuming ----------------------------------------------------------------------------
-
-    async def _find_positions(self) -> bool:
-        for partition in self._positions:
-            start_ns = self.simulation.now_ns
-            offset = await committed_offset(self, self._group, partition)
-            if offset is None:
-                return False
-            self.facts.found_committed(self._group, partition, offset, start_ns)
-            self._positions[partition] = max(0, offset)
-        return True
+    # -- consuming ------------------------------------------------------------------------------
 
     async def _consume(self) -> None:
-        turns = 0
-        session = self.facts.begin_session(self.name)
-        while not self.is_stopping:
-            turns += 1
-            if turns % 3 == 0 and not await self._is_member():
-                return
-            if self.random.random() < REJOIN_SHARE:  # as after a change of its subscription
-                return
-            for partition, position in self._positions.items():
-                try:
-                    found = await fetch(self.client, partition, position, READ_COMMITTED)
-                except OSError:
-                    await self.pause()
-                    continue
-                if found.error_code:
-                    if found.error_code not in NOT_NOW:
-                        self.unexpected("Fetch", found.error_code)
-                    await self.pause()
-                    continue
-                for offset, value in found.values:
-                    self.facts.consume(Reading(partition, offset, value), session.readings)
-                self._positions[partition] = found.next_offset
-            if self.random.random() < 0.5 and not await self._commit():
-                return
-            await self.pause(0.2)
+        """Read something of each partition."""
+        for partition, position in self._positions.items():
+            try:
+                found = await fetch(self.client, partition, position, READ_COMMITTED)
+            except ClientError:
+                await self.pause()
+                continue
+            if found.error_code:
+                if found.error_code not in NOT_NOW:
+                    self.unexpected("Fetch", found.error_code)
+                await self.pause()
+                continue
+            for offset, value in found.values:
+                self.facts.consume(Reading(partition, offset, value), self._session.readings)
+            self._positions[partition] = found.next_offset
 
-    async def _is_member(self) -> bool:
-        request = HeartbeatRequest(
-            group_id=self._group, generation_id=self._generation, member_id=self._member_id
-        )
-        response = await self.ask(request, 4, HeartbeatResponse)
-        if response is None or response.error_code in NOT_NOW:
-            return True
-        if response.error_code:
-            self._on_error("Heartbeat", response.error_code)
-        return not response.error_code
-
-    async def _commit(self) -> bool:
-        """Commit the position of one partition. Return False if the client must join again."""
+    async def _commit(self) -> None:
+        """Commit the position of one partition."""
         if not self._positions:
-            return True
+            return
         partition = self.random.choice(list(self._positions))
         offset = self._positions[partition]
         attempt = Commit(offset, self.simulation.now_ns)
-        self.facts.commits.setdefault((self._group, partition), []).append(attempt)
-        code = await self._ask_to_commit(partition, offset, self._member_id, self._generation)
-        if code is None:
-            return True
-        if not code:
-            attempt.acknowledge(self.simulation.now_ns)
+        self.facts.commits.setdefault((GROUP, partition), []).append(attempt)
+        try:
+            await self._member.commit({partition: offset})
+        except (CommitFailedError, RequestTimeoutError) as error:
+            self.facts.count(f"commits that failed: {type(error).__name__}")
+        except BrokerError as error:
+            if error.code != E.REBALANCE_IN_PROGRESS:
+                self.unexpected("OffsetCommit", error.code)
+        else:
+            self.facts.acknowledge_commit(GROUP, partition, attempt, self.simulation.now_ns)
             self.facts.count("offsets committed")
-            return True
-        self._on_error("OffsetCommit", code)
-        return code in NOT_NOW
-
-    async def _ask_to_commit(
-        self, partition: TopicPartition, offset: int, member_id: str, generation: int
-    ) -> int | None:
-        """Return the error code; None if there was no response."""
-        index = OffsetCommitRequestPartition(
-            partition_index=partition.partition, committed_offset=offset
-        )
-        request = OffsetCommitRequest(
-            group_id=self._group,
-            generation_id_or_member_epoch=generation,
-            member_id=member_id,
-            topics=[OffsetCommitRequestTopic(name=partition.topic, partitions=[index])],
-        )
-        response = await self.ask(request, 9, OffsetCommitResponse)
-        return None if response is None else response.topics[0].partitions[0].error_code
 
     async def _commit_late(self) -> None:
         """Commit in the earlier generation, like a request that the network has delayed.
 
-        The coordinator must refuse it.
+        The coordinator must refuse it. A member of the new protocol may commit with an earlier epoch
+        what it had in this epoch.
         """
-        member_id, generation = self._earlier
-        if not member_id or not self._positions or self.random.random() >= LATE_COMMIT_SHARE:
+        earlier = self._earlier
+        if (
+            self._kind == CONSUMER
+            or not self._positions
+            or self.random.random() >= LATE_COMMIT_SHARE
+        ):
             return
-        self._earlier = "", -1
         partition = self.random.choice(list(self._positions))
-        code = await self._ask_to_commit(partition, 0, member_id, generation)
+        index = OffsetCommitRequestPartition(
+            partition_index=partition.partition, committed_offset=0
+        )
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=earlier.generation_id,
+            member_id=earlier.member_id,
+            topics=[OffsetCommitRequestTopic(name=partition.topic, partitions=[index])],
+        )
+        response = await self.ask(request, OffsetCommitResponse, group(GROUP))
         self.facts.count("late commits")
-        if code == E.NONE:
+        if response is not None and not response.topics[0].partitions[0].error_code:
             self.facts.violations.append(
-                f"{self.name} committed in generation {generation}, after it had joined "
-                f"{self._generation}"
+                f"{self.name} committed in generation {earlier.generation_id}, after it had joined "
+                f"{self._identity.generation_id}"
             )
-
-
-async def committed_offset(actor: Actor, group: str, partition: TopicPartition) -> int | None:
-    """Return the committed offset, or -1 if there is none. Return None if a retry is needed."""
-    topic = OffsetFetchRequestTopics(name=partition.topic, partition_indexes=[partition.partition])
-    request = OffsetFetchRequest(
-        groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])], require_stable=True
-    )
-    response = await actor.ask(request, 9, OffsetFetchResponse)
-    if response is None:
-        return None
-    answer = response.groups[0]
-    code = answer.error_code or answer.topics[0].partitions[0].error_code
-    if code:
-        if code not in NOT_NOW:
-            actor.unexpected("OffsetFetch", code)
-        await actor.pause()
-        return None
-    return answer.topics[0].partitions[0].committed_offset

@@ -26,6 +26,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.simulation = simulation
         self.name = name
         self.is_stopped = False
+        self._is_paused = False
+        self._held: list[asyncio.Handle] = []
+        """The callbacks that were due while the process was paused."""
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     # -- asyncio ------------------------------------------------------------------------------
@@ -120,11 +123,25 @@ class SimLoop(asyncio.AbstractEventLoop):
     def _run(self, handle: asyncio.Handle) -> None:
         if self.is_stopped or handle.cancelled():
             return
+        if self._is_paused:
+            self._held.append(handle)
+            return
         events._set_running_loop(self)
         try:
             handle._run()
         finally:
             events._set_running_loop(None)
+
+    def pause(self) -> None:
+        """Stop the process until `resume`, as with SIGSTOP. Its connections still receive."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        self._is_paused = False
+        held, self._held = self._held, []
+        for handle in held:
+            self._schedule(self.simulation.now_ns, handle)
 
     def stop(self) -> None:
         """End the process. No callback runs afterwards."""

@@ -6,10 +6,11 @@ committed transaction, exactly once and in order.
 
 from __future__ import annotations
 
+from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
-from odradek.sim.client import Client
+from odradek.sim.driver import SimClient
 from odradek.sim.facts import Facts, Fate, Reading, Transaction
-from odradek.sim.group_member import committed_offset
+from odradek.sim.membership import committed_offsets
 from odradek.sim.reading import READ_COMMITTED, fetch
 from odradek.sim.simulation import Simulation
 from odradek.sim.workload import NOT_NOW, TransactionalProducer
@@ -26,57 +27,59 @@ class Processor(TransactionalProducer):
     """Reads all partitions with read_committed, and writes to them."""
 
     def __init__(
-        self, simulation: Simulation, client: Client, facts: Facts, partitions: list[TopicPartition]
+        self,
+        simulation: Simulation,
+        client: SimClient,
+        facts: Facts,
+        partitions: list[TopicPartition],
     ) -> None:
         super().__init__(simulation, client, facts, partitions)
         self._positions: dict[TopicPartition, int] = {}
         """Where the next transaction begins to read."""
+        self._next: dict[TopicPartition, int] = {}
+        """The positions after the open transaction."""
 
     async def run(self) -> None:
         """See `Actor`."""
-        await self._begin_epoch(None)
+        self._producer = self._new_producer()
+        await self._begin_epoch()
         while not self.is_stopping:
             await self._transact()
             await self.pause(0.6)
 
-    async def _begin_epoch(self, known: tuple[int, int] | None) -> None:
-        """Begin an epoch. Without a known one, the outcome of the last transaction is not known, and
-        the positions are read again."""
-        await super()._begin_epoch(known)
-        if known is None:
-            self._positions = {each: await self._committed(each) for each in self._partitions}
+    async def _begin_epoch(self) -> None:
+        """Begin anew, from the committed positions."""
+        await super()._begin_epoch()
+        found = await self._committed()
+        self._positions = {each: found.get(each, 0) for each in self._partitions}
 
-    async def _committed(self, partition: TopicPartition) -> int:
+    async def _committed(self) -> dict[TopicPartition, int]:
         while True:
-            offset = await committed_offset(self, self.group, partition)
-            if offset is not None:
-                return max(0, offset)
+            try:
+                return await committed_offsets(self.client, self.group, self._partitions)
+            except ClientError:
+                await self.pause()
 
-    async def _transact(self) -> None:
-        self._number += 1
-        transaction = Transaction(f"{self.name}/{self._number}")
-        self.facts.transactions.append(transaction)
-        positions = dict(self._positions)
+    async def _work(self, transaction: Transaction) -> bool | None:
+        self._next = dict(self._positions)
         for is_write in self.random.sample(STEPS, len(STEPS)):
             partition = self.random.choice(self._partitions)
             if is_write:
-                if not await self._add(transaction, partition):
-                    await self._give_up(transaction)
-                    return
+                await self._add(transaction, partition)
             else:
-                positions[partition] = await self._read(
-                    transaction, partition, positions[partition]
-                )
-        changed = {each: at for each, at in positions.items() if at != self._positions[each]}
-        if changed and not await self._commit_offsets(changed):
-            await self._give_up(transaction)
-            return
+                position = self._next[partition]
+                self._next[partition] = await self._read(transaction, partition, position)
+        changed = {each: at for each, at in self._next.items() if at != self._positions[each]}
+        if changed:
+            await self._commit_offsets(changed)
         if self.random.random() < ABANDONED_SHARE:
-            await self._give_up(transaction)
-            return
-        await self._end(transaction, is_commit=self.random.random() < COMMITTED_SHARE)
+            return None
+        return self.random.random() < COMMITTED_SHARE
+
+    async def _end(self, transaction: Transaction, *, is_commit: bool) -> None:
+        await super()._end(transaction, is_commit=is_commit)
         if transaction.fate is Fate.COMMITTED:
-            self._positions = positions
+            self._positions = self._next
             self.facts.count("processed", len(transaction.readings))
 
     async def _read(
@@ -85,7 +88,7 @@ class Processor(TransactionalProducer):
         """Read what is there, and return the next position."""
         try:
             found = await fetch(self.client, partition, position, READ_COMMITTED, _WAIT_MS)
-        except OSError:
+        except ClientError:
             return position
         if found.error_code:
             if found.error_code not in NOT_NOW:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from odradek.client.consumer import visible_batches
+from odradek.client.errors import ClientError
 from odradek.client.fetcher import AbortedTransaction
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import iterate_batches
 from odradek.records.record import iterate_records
-from odradek.sim.client import Client
+from odradek.sim.driver import SimClient, To, leader
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from odradek.wire.generated.fetch_response import FetchResponse
+from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _WAIT_MS = 200
@@ -29,12 +31,19 @@ class Fetched(NamedTuple):
 
 
 async def fetch(
-    client: Client, partition: TopicPartition, offset: int, isolation: int, wait_ms: int = _WAIT_MS
+    client: SimClient,
+    partition: TopicPartition,
+    offset: int,
+    isolation: int,
+    wait_ms: int = _WAIT_MS,
 ) -> Fetched:
     """Fetch from an offset.
 
+    A client with a rack reads from the replica that the leader names (KIP-392). If this replica responds
+    with an error, the client asks the leader again.
+
     Raises:
-        OSError: as `Client.ask`.
+        ClientError: as `SimClient.ask`; or a replica does not have the offset, which the leader may have.
         RecordsError: the received records are damaged.
     """
     request = FetchRequest(
@@ -57,8 +66,15 @@ async def fetch(
             )
         ],
     )
-    response = await client.ask(request, 12, FetchResponse)
+    near = client.nearest.get(partition)
+    try:
+        to = leader(partition) if near is None else To(node=near)
+        response = await client.ask(request, FetchResponse, to)
+    except ClientError:
+        client.nearest.pop(partition, None)
+        raise
     answer = response.responses[0].partitions[0]
+    _choose_replica(client, partition, answer)
     data = memoryview(bytes(answer.records or b""))  # type: ignore[arg-type]
     aborted = [
         AbortedTransaction(each.producer_id, each.first_offset)
@@ -74,3 +90,17 @@ async def fetch(
     return Fetched(
         answer.error_code, values, next_offset, answer.high_watermark, answer.last_stable_offset
     )
+
+
+def _choose_replica(client: SimClient, partition: TopicPartition, answer: PartitionData) -> None:
+    if answer.error_code:
+        client.forget(leader(partition))
+        was_near = client.nearest.pop(partition, None) is not None
+        if was_near and answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise ClientError("the replica is behind")
+    elif answer.preferred_read_replica in client.routes.metadata.nodes:
+        client.nearest[partition] = answer.preferred_read_replica
+    elif answer.preferred_read_replica >= 0:
+        client.forget(
+            leader(partition)
+        )  # the broker was down when the client asked for all brokers

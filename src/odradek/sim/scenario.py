@@ -16,16 +16,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from odradek.env.network import Address
+from odradek.client.address import Address
+from odradek.client.errors import ClientError
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.sim.checks import Contents, check
-from odradek.sim.client import Client
+from odradek.sim.driver import SimClient
 from odradek.sim.facts import Facts
-from odradek.sim.group_member import GroupMember, committed_offset
+from odradek.sim.group_member import GroupMember
+from odradek.sim.group_processor import INPUT, OUTPUT, GroupProcessor, processed_twice_or_never
 from odradek.sim.history_of_facts import unexpected_anomalies
 from odradek.sim.loop import SimLoop, new_loop
 from odradek.sim.machine import PORT, Machine
+from odradek.sim.membership import (
+    HEARTBEAT_INTERVAL_MS,
+    KINDS,
+    SESSION_TIMEOUT_MS,
+    committed_offsets,
+)
 from odradek.sim.network import SimNetwork
 from odradek.sim.processor import Processor
 from odradek.sim.reading import READ_COMMITTED, READ_UNCOMMITTED, fetch
@@ -35,18 +43,26 @@ from odradek.sim.workload import (
     NOT_NOW,
     Actor,
     IdempotentProducer,
+    ImpatientProducer,
     TransactionalProducer,
 )
+from odradek.sim.zombies import Succession
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
 from odradek.wire.generated.create_topics_response import CreateTopicsResponse
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
 
-TOPICS = {"events": 3, "ledger": 2, GROUP_PARTITION.topic: 1}
+TOPICS = {INPUT: 3, "ledger": 2, GROUP_PARTITION.topic: 1, OUTPUT: 2}
 SETTINGS = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "200",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_INTERVAL_MS),
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.assignment.interval.ms": "0",
     "log.flush.offset.checkpoint.interval.ms": "700",
     "log.flush.start.offset.checkpoint.interval.ms": "900",
     "replica.high.watermark.checkpoint.interval.ms": "800",
@@ -172,6 +188,8 @@ class Scenario:
         self.machines = self.new_machines()
         self.loop = new_loop(self.simulation, "director")
         self.actors: list[Actor] = []
+        self.processors: list[GroupProcessor] = []
+        """The members of a group that process the records of `INPUT` until all are processed."""
         self.observer = Actor(self.simulation, self.client("observer", self.loop), self.facts)
         self._violations: list[str] = []
 
@@ -183,10 +201,11 @@ class Scenario:
         """Return the settings of each node."""
         return {**self.settings, **(DURABLE if self.is_durable else {})}
 
-    def client(self, name: str, loop: SimLoop | None = None) -> Client:
+    def client(self, name: str, loop: SimLoop | None = None) -> SimClient:
         """Return a client on its own machine, with its own event loop unless `loop` is given."""
         host = self.network.host(name, loop or new_loop(self.simulation, name))
-        return Client(self.simulation, host, Address(self.machines[0].name, PORT), name)
+        brokers = [Address(each.name, PORT) for each in self.machines]
+        return SimClient(self.simulation, host, brokers, name)
 
     # -- the run ------------------------------------------------------------------------------
 
@@ -228,6 +247,7 @@ class Scenario:
         await self._find_coordinators()
         await self.prepare()
         tasks = self._begin_work()
+        processing = [each.client.loop.create_task(each.run()) for each in self.processors]
         count = self.random.randint(*self.pace.faults)
         for _ in range(count if self.faults_max is None else min(count, self.faults_max)):
             await asyncio.sleep(self.random.uniform(0.2, self.pace.gap_s_max))
@@ -241,6 +261,7 @@ class Scenario:
         for task in tasks:
             task.result()
         await self.drain()
+        await self._drain_processors(processing)
         logs: dict[TopicPartition, Contents] = {}
 
         async def violations() -> list[str]:
@@ -251,6 +272,7 @@ class Scenario:
                 *different,
                 *check(self.facts, logs, await self._transactional_offsets()),
                 *unexpected_anomalies(self.facts, logs),
+                *processed_twice_or_never(logs),
             ]
 
         async def differences() -> list[str]:
@@ -281,6 +303,25 @@ class Scenario:
 
     async def drain(self) -> None:
         """Wait until the clients that take records have taken all."""
+
+    async def _drain_processors(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Let the group of processors process all records that are left, and end."""
+        for processor in self.processors:
+            processor.drain()
+        inputs = {TopicPartition(INPUT, index) for index in range(TOPICS[INPUT])}
+
+        def is_drained() -> bool:
+            drained: set[TopicPartition] = set()
+            for each in self.processors:
+                drained |= each.drained
+            return drained == inputs or any(each.done() for each in tasks)
+
+        await self.until(is_drained)
+        for processor in self.processors:
+            processor.stop()
+        await self.until(lambda: all(each.done() for each in tasks))
+        for task in tasks:
+            task.result()
 
     async def violations_of_replicas(self) -> list[str]:
         """Return the differences between replicas."""
@@ -318,13 +359,36 @@ class Scenario:
         """Add the clients that work during the run."""
         events = [TopicPartition("events", index) for index in range(TOPICS["events"])]
         ledger = [TopicPartition("ledger", index) for index in range(TOPICS["ledger"])]
+        kinds = self.simulation.random("kinds of groups")
+        readers, workers = kinds.choice(KINDS), kinds.choice(KINDS)
+        self.facts.count(f"groups of members: {readers}")
+        self.facts.count(f"groups of processors: {workers}")
+        self._add(IdempotentProducer, "producer0", events)
+        self._add(ImpatientProducer, "producer1", events)
         for number in range(2):
-            self._add(IdempotentProducer, f"producer{number}", events)
             self._add(TransactionalProducer, f"transactional{number}", ledger)
             self._add(Processor, f"processor{number}", ledger)
             member = self.client(f"member{number}")
             self.actors.append(
-                GroupMember(self.simulation, member, self.facts, "readers", [*events, *ledger])
+                GroupMember(self.simulation, member, self.facts, [INPUT, "ledger"], readers)
+            )
+        self.actors.append(
+            Succession(
+                self.simulation,
+                self.client("heirs"),
+                self.facts,
+                ledger,
+                self.network,
+                [each.name for each in self.machines],
+                self.client,
+            )
+        )
+
+        results = [TopicPartition(OUTPUT, index) for index in range(TOPICS[OUTPUT])]
+        for number in range(2):
+            client = self.client(f"worker{number}")
+            self.processors.append(
+                GroupProcessor(self.simulation, client, self.facts, results, workers)
             )
 
     def _add(self, kind: type[Actor], name: str, partitions: list[TopicPartition]) -> None:
@@ -376,7 +440,7 @@ class Scenario:
             ]
         )
         while True:
-            response = await self.observer.ask(request, 7, CreateTopicsResponse)
+            response = await self.observer.ask(request, CreateTopicsResponse)
             if response is not None:
                 codes = {each.error_code for each in response.topics}
                 if codes <= {0, ErrorCode.TOPIC_ALREADY_EXISTS}:
@@ -387,7 +451,7 @@ class Scenario:
         for key_type in (0, 1):
             request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["any"])
             while True:
-                response = await self.observer.ask(request, 4, FindCoordinatorResponse)
+                response = await self.observer.ask(request, FindCoordinatorResponse)
                 if response is not None and not response.coordinators[0].error_code:
                     break
                 await self.observer.pause()
@@ -410,7 +474,7 @@ class Scenario:
         while fruitless < STUCK_READS:
             try:
                 found = await fetch(self.observer.client, partition, offset, isolation, 50)
-            except OSError:
+            except ClientError:
                 await self.observer.pause()
                 continue
             if found.error_code:
@@ -430,9 +494,14 @@ class Scenario:
         offsets: dict[str, int] = {}
         for actor in self.actors:
             while isinstance(actor, TransactionalProducer) and actor.group not in offsets:
-                offset = await committed_offset(self.observer, actor.group, GROUP_PARTITION)
-                if offset is not None:
-                    offsets[actor.group] = offset
+                try:
+                    found = await committed_offsets(
+                        self.observer.client, actor.group, [GROUP_PARTITION]
+                    )
+                except ClientError:
+                    await self.observer.pause()
+                else:
+                    offsets[actor.group] = found.get(GROUP_PARTITION, -1)
         return offsets
 
 

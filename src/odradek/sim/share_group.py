@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from odradek.broker.partitions.partition import Partition
 from odradek.broker.share.local import LocalSharePartition
-from odradek.env.network import Address
 from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
 from odradek.sim.administrator import NO_CONTROLLER
+from odradek.sim.driver import SimClient
 from odradek.sim.facts import Facts
 from odradek.sim.machine import Machine
-from odradek.sim.routing import Router
 from odradek.sim.share_facts import ShareFacts
 from odradek.sim.share_member import ShareMember
 from odradek.sim.simulation import Simulation
@@ -56,7 +55,7 @@ class ShareGroup:
         self._machines = machines
         self._members: list[ShareMember] = []
 
-    def add_member(self, client: Router) -> ShareMember:
+    def add_member(self, client: SimClient) -> ShareMember:
         """Return a new member."""
         member = ShareMember(
             self._simulation,
@@ -79,7 +78,7 @@ class ShareGroup:
         )
         request = IncrementalAlterConfigsRequest(resources=[resource])
         while not all(map(_is_configured, self._machines)):
-            response = await actor.ask(request, 1, IncrementalAlterConfigsResponse)
+            response = await actor.ask(request, IncrementalAlterConfigsResponse)
             code = response.responses[0].error_code if response is not None else 0
             if code and code not in NO_CONTROLLER:
                 actor.unexpected("IncrementalAlterConfigs", code)
@@ -97,12 +96,10 @@ class ShareGroup:
 
     # -- what the nodes have --------------------------------------------------------------------
 
-    def _find_lifetime(
-        self, address: Address, partition: TopicPartition
-    ) -> LocalSharePartition | None:
+    def _find_lifetime(self, node_id: int, partition: TopicPartition) -> LocalSharePartition | None:
         """See `share_member.FindLifetime`."""
         for machine in self._machines:
-            if machine.name == address.host:
+            if machine.node_id == node_id:
                 for each, local in _led(machine):
                     if each.index == partition.partition:
                         return local

@@ -19,15 +19,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.broker.share.local import LocalSharePartition
-from odradek.client.errors import error_code
+from odradek.client.errors import ClientError, error_code
 from odradek.core.share.states import ACCEPT, GAP, REJECT, RELEASE, RENEW
-from odradek.env.network import Address
 from odradek.model.errors import ErrorCode as E
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import iterate_batches
 from odradek.records.record import iterate_records
+from odradek.sim.driver import SimClient, To, group
 from odradek.sim.facts import Facts, Reading
-from odradek.sim.routing import Router
 from odradek.sim.share_facts import LOCK_MS, Delivery, ShareFacts
 from odradek.sim.simulation import Simulation
 from odradek.sim.workload import NOT_NOW, Actor
@@ -52,7 +51,6 @@ from odradek.wire.generated.share_fetch_response import PartitionData, ShareFetc
 from odradek.wire.generated.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from odradek.wire.generated.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
-VERSION = 2
 WAIT_MS, RECORDS_MAX = 300, 20
 DRAIN_WAIT_MS, DRAIN_RECORDS_MAX = 20, 500
 CRASH_SHARE = 0.08
@@ -76,8 +74,8 @@ STATE_UNKNOWN = E.UNKNOWN_SERVER_ERROR
 yet that it has no longer this role. It may have no state, if the state was initialized later. The
 error is the same in Apache Kafka. Its members fetch again after it."""
 
-FindLifetime = Callable[[Address, TopicPartition], LocalSharePartition | None]
-"""Returns the share partition that the broker with this address has in its memory."""
+FindLifetime = Callable[[int, TopicPartition], LocalSharePartition | None]
+"""Returns the share partition that the broker with this id has in its memory."""
 
 
 class Acknowledgement(NamedTuple):
@@ -94,8 +92,8 @@ class Acknowledgement(NamedTuple):
 class ShareSession:
     """The session with one broker."""
 
-    def __init__(self, address: Address, partitions: Sequence[TopicPartition]) -> None:
-        self.address = address
+    def __init__(self, node: int, partitions: Sequence[TopicPartition]) -> None:
+        self.node = node
         self.partitions = partitions
         self.epoch = 0
         self.held: dict[TopicPartition, dict[int, Delivery | None]] = {}
@@ -128,7 +126,7 @@ class ShareMember(Actor):
     def __init__(
         self,
         simulation: Simulation,
-        client: Router,
+        client: SimClient,
         facts: Facts,
         shared: ShareFacts,
         group: str,
@@ -137,7 +135,6 @@ class ShareMember(Actor):
         find_lifetime: FindLifetime,
     ) -> None:
         super().__init__(simulation, client, facts)
-        self._router = client
         self._shared = shared
         self._group = group
         self._topic = topic
@@ -150,7 +147,7 @@ class ShareMember(Actor):
         """Whether the last heartbeat had a response. After an error, a member sends its subscription
         again. Otherwise an assignment whose response was lost would not be repeated."""
         self._turns = 0
-        self._sessions: dict[Address, ShareSession] = {}
+        self._sessions: dict[int, ShareSession] = {}
         self._is_draining = False
 
     @property
@@ -191,7 +188,7 @@ class ShareMember(Actor):
         if not self._sessions and not await self._find_leaders():
             return
         for session in list(self._sessions.values()):
-            if session.address in self._sessions:
+            if session.node in self._sessions:
                 await self._use(session)
 
     # -- membership ---------------------------------------------------------------------------
@@ -204,7 +201,7 @@ class ShareMember(Actor):
             member_epoch=self._member_epoch,
             subscribed_topic_names=None if self._is_known else [self._topic],
         )
-        response = await self.ask(request, 1, ShareGroupHeartbeatResponse)
+        response = await self.ask(request, ShareGroupHeartbeatResponse, group(self._group))
         self._is_known = response is not None and not response.error_code
         if response is None:
             return False
@@ -213,7 +210,7 @@ class ShareMember(Actor):
         elif response.error_code:
             if response.error_code not in NOT_NOW:
                 self.unexpected("ShareGroupHeartbeat", response.error_code)
-            await self.pause()
+            await self.retry(group(self._group))
         else:
             self._member_epoch = response.member_epoch
             if response.assignment is not None:
@@ -224,18 +221,18 @@ class ShareMember(Actor):
     async def _find_leaders(self) -> bool:
         """Begin a session with each leader. Return False if a partition has no leader."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=self._topic)])
-        response = await self.ask(request, 12, MetadataResponse)
+        response = await self.ask(request, MetadataResponse)
         if response is None:
             return False
-        addresses = {each.node_id: Address(each.host, each.port) for each in response.brokers}
+        nodes = {each.node_id for each in response.brokers}
         (topic,) = response.topics
-        led: dict[Address, list[TopicPartition]] = {}
+        led: dict[int, list[TopicPartition]] = {}
         for each in topic.partitions:
-            if each.leader_id in addresses:
+            if each.leader_id in nodes:
                 partition = TopicPartition(self._topic, each.partition_index)
-                led.setdefault(addresses[each.leader_id], []).append(partition)
+                led.setdefault(each.leader_id, []).append(partition)
         self._topic_id = topic.topic_id
-        self._sessions = {address: ShareSession(address, led[address]) for address in sorted(led)}
+        self._sessions = {node: ShareSession(node, led[node]) for node in sorted(led)}
         if not led:
             await self.pause()
         return bool(led)
@@ -244,7 +241,7 @@ class ShareMember(Actor):
         """End all sessions with their connections. The next turn looks up the leaders again."""
         for session in self._sessions.values():
             session.end()
-            self._router.to(session.address).disconnect()
+            self.client.disconnect(session.node)
         self._sessions = {}
 
     # -- records --------------------------------------------------------------------------------
@@ -289,7 +286,7 @@ class ShareMember(Actor):
                     for offset, each in offsets.items()
                     if each is not None and offset in kinds
                 ]
-                lifetime = self._find_lifetime(session.address, partition)
+                lifetime = self._find_lifetime(session.node, partition)
                 until_ns = min((each.until_ns for each, _ in deliveries), default=0)
                 found[partition] = Acknowledgement(
                     list(_batches(kinds)), deliveries, lifetime, until_ns
@@ -328,9 +325,10 @@ class ShareMember(Actor):
         )
         sent_ns = self.simulation.now_ns
         try:
-            client = self._router.to(session.address)
-            response = await client.ask(request, VERSION, ShareAcknowledgeResponse)
-        except OSError:
+            response = await self.client.ask(
+                request, ShareAcknowledgeResponse, To(node=session.node)
+            )
+        except ClientError:
             self._lose(decided)
             return False
         if not self._check("ShareAcknowledge", response.error_code):
@@ -347,12 +345,11 @@ class ShareMember(Actor):
     async def _fetch(self, session: ShareSession) -> None:
         decided, _ = self._decide(session, may_renew=False)
         sent_ns = self.simulation.now_ns
-        before = {each: self._find_lifetime(session.address, each) for each in session.partitions}
+        before = {each: self._find_lifetime(session.node, each) for each in session.partitions}
         try:
-            client = self._router.to(session.address)
             request = self._fetch_request(session, decided)
-            response = await client.ask(request, VERSION, ShareFetchResponse)
-        except OSError:
+            response = await self.client.ask(request, ShareFetchResponse, To(node=session.node))
+        except ClientError:
             for partition in session.partitions:
                 self._shared.lose_fetch(partition)
             self._lose(decided)
@@ -421,7 +418,7 @@ class ShareMember(Actor):
         """Keep the acquired records of a response."""
         if not data.acquired_records:
             return
-        lifetime = self._find_lifetime(session.address, partition)
+        lifetime = self._find_lifetime(session.node, partition)
         leader_epoch = _leader_epoch(before or lifetime)
         if lifetime is not before:
             lifetime = None
@@ -475,7 +472,7 @@ class ShareMember(Actor):
         has_failed = False
         for partition, each in decided.items():
             code = results.get(partition, E.UNKNOWN_SERVER_ERROR)
-            lifetime = self._find_lifetime(session.address, partition)
+            lifetime = self._find_lifetime(session.node, partition)
             if lifetime is not each.lifetime:
                 lifetime = None
             if not code:

@@ -1,39 +1,31 @@
 """Clients that produce while nodes fail, and what all clients have in common.
 
-Each client retries a request until there is an outcome, as clients of Apache Kafka do. The client
-records the outcome in `Facts`. An error that no correct broker returns is a violation.
+The producers are the shipped machines (`producing`). What they report is noted in `Facts`. An error that
+no correct broker causes is a violation.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from odradek.client.errors import error_code
+from odradek.client.core.producer_batch import Delivery, ProducerIdentity
+from odradek.client.core.transaction import TransactionState
+from odradek.client.errors import (
+    BrokerError,
+    ClientError,
+    RequestTimeoutError,
+    TransactionAbortedError,
+    error_code,
+)
+from odradek.client.group_metadata import GroupMetadata
 from odradek.model.errors import ErrorCode as E
 from odradek.model.topic_partition import TopicPartition
-from odradek.records.builder import RecordBatchBuilder
-from odradek.sim.client import Client
+from odradek.sim.driver import ANY, SimClient, To
 from odradek.sim.facts import Facts, Fate, Transaction
+from odradek.sim.producing import SimProducer
 from odradek.sim.simulation import SimClock, Simulation
-from odradek.wire.generated.end_txn_request import EndTxnRequest
-from odradek.wire.generated.end_txn_response import EndTxnResponse
-from odradek.wire.generated.init_producer_id_request import InitProducerIdRequest
-from odradek.wire.generated.init_producer_id_response import InitProducerIdResponse
-from odradek.wire.generated.produce_request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from odradek.wire.generated.produce_response import ProduceResponse
-from odradek.wire.generated.txn_offset_commit_request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from odradek.wire.generated.txn_offset_commit_response import TxnOffsetCommitResponse
 from odradek.wire.primitives import Message
 
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -67,6 +59,8 @@ FENCED = frozenset(
 )
 """Errors that end a transaction. Its producer then requests a new epoch."""
 TRANSACTION_TIMEOUT_MS = 20_000
+FLUSH_SHARE = 0.5
+"""The fraction of records of transactions after which their producer waits until they are written."""
 GROUP_PARTITION = TopicPartition("input", 0)
 """The partition whose offsets transactions commit."""
 
@@ -74,7 +68,7 @@ GROUP_PARTITION = TopicPartition("input", 0)
 class Actor:
     """A client that works until it is stopped."""
 
-    def __init__(self, simulation: Simulation, client: Client, facts: Facts) -> None:
+    def __init__(self, simulation: Simulation, client: SimClient, facts: Facts) -> None:
         self.simulation = simulation
         self.client = client
         self.name = client.name
@@ -96,14 +90,19 @@ class Actor:
         await asyncio.sleep(self.random.uniform(0.001, longest_s))
 
     async def ask(
-        self, request: Message, version: int, response_class: type[ResponseT]
+        self, request: Message, response_class: type[ResponseT], to: To = ANY
     ) -> ResponseT | None:
-        """Return the response. If the connection failed, pause and return None."""
+        """Return the response. If there is none, pause and return None."""
         try:
-            return await self.client.ask(request, version, response_class)
-        except OSError:
-            await self.pause()
+            return await self.client.ask(request, response_class, to)
+        except ClientError:
+            await self.retry(to)
             return None
+
+    async def retry(self, to: To) -> None:
+        """Pause before a retry, and look up again who must be asked."""
+        self.client.forget(to)
+        await self.pause()
 
     def unexpected(self, what: str, code: int) -> None:
         """Record an error that no correct broker returns here."""
@@ -111,67 +110,9 @@ class Actor:
             f"{self.name}: {what} was answered with {error_code(code).name}"
         )
 
-    async def initialize(self, transactional_id: str | None) -> tuple[int, int]:
-        """Return a producer id and epoch."""
-        request = InitProducerIdRequest(
-            transactional_id=transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
-        )
-        while True:
-            response = await self.ask(request, 4, InitProducerIdResponse)
-            if response is None:
-                continue
-            if not response.error_code:
-                self.facts.initialized(
-                    transactional_id or f"{self.name} without a transactional id",
-                    response.producer_id,
-                    response.producer_epoch,
-                )
-                return response.producer_id, response.producer_epoch
-            if response.error_code not in NOT_NOW:
-                self.unexpected("InitProducerId", response.error_code)
-            await self.pause()
-
-    async def produce(
-        self, partition: TopicPartition, batch: bytearray, transactional_id: str | None = None
-    ) -> tuple[int, int]:
-        """Produce until there is an outcome. Return the error code and the base offset."""
-        request = _produce_request(partition, batch, transactional_id)
-        while True:
-            response = await self.ask(request, 12, ProduceResponse)
-            if response is None:
-                self.facts.count("produce repeated")
-                continue
-            answer = response.responses[0].partition_responses[0]
-            if answer.error_code not in NOT_NOW:
-                return answer.error_code, answer.base_offset
-            await self.pause()
-
-    def batch(self, values: list[str], **fields: int) -> bytearray:
-        """Return a batch with these records."""
-        builder = RecordBatchBuilder(**fields)  # type: ignore[arg-type]
-        for value in values:
-            builder.append(self.clock.now_ms(), None, value.encode())
-        return builder.build()
-
-
-def _produce_request(
-    partition: TopicPartition, batch: bytearray, transactional_id: str | None = None
-) -> ProduceRequest:
-    data = PartitionProduceData(index=partition.partition, records=batch)
-    return ProduceRequest(
-        transactional_id=transactional_id,
-        acks=-1,
-        timeout_ms=3000,
-        topic_data=[TopicProduceData(name=partition.topic, partition_data=[data])],
-    )
-
-
-class _Unacknowledged(NamedTuple):
-    """A batch that is in flight."""
-
-    partition: TopicPartition
-    batch: bytearray
-    values: list[str]
+    def unexpected_error(self, what: str, error: ClientError) -> None:
+        """Record an error of the client that should not occur."""
+        self.facts.violations.append(f"{self.name}: {what}: {error}")
 
 
 class IdempotentProducer(Actor):
@@ -180,72 +121,64 @@ class IdempotentProducer(Actor):
     Only one batch of a partition is in flight. The reason is that the producer snapshots of a
     broker have only the last batch of a producer, as in Apache Kafka. A broker that has restarted
     rejects a repetition of an older batch with OUT_OF_ORDER_SEQUENCE_NUMBER.
-
-    In a cluster, a broker that does not know yet that it leads no more also responds with this error,
-    because it lacks the batches that its successor has acknowledged. So the batch is sent again. If a
-    leader has lost the state of the producer, the error does not end, and so the run fails.
     """
 
+    delivery_timeout_ms = 120_000
+
     def __init__(
-        self, simulation: Simulation, client: Client, facts: Facts, partitions: list[TopicPartition]
+        self,
+        simulation: Simulation,
+        client: SimClient,
+        facts: Facts,
+        partitions: list[TopicPartition],
     ) -> None:
         super().__init__(simulation, client, facts)
         self._partitions = partitions
 
     async def run(self) -> None:
         """See `Actor`."""
-        producer_id, epoch = await self.initialize(None)
-        sequences = dict.fromkeys(self._partitions, 0)
+        producer = SimProducer(self.client, delivery_timeout_ms=self.delivery_timeout_ms)
         number = 0
         while not self.is_stopping:
-            batches = []
+            sent: list[tuple[TopicPartition, str, Delivery]] = []
             count = self.random.randint(1, len(self._partitions))
             for partition in self.random.sample(self._partitions, count):
-                count = self.random.choice((1, 1, 2, 5))
-                values = [f"{self.name} {number + each}" for each in range(count)]
-                number += count
-                batch = self.batch(
-                    values,
-                    producer_id=producer_id,
-                    producer_epoch=epoch,
-                    base_sequence=sequences[partition],
-                )
-                sequences[partition] += count
-                self.facts.sent.setdefault(partition, {}).setdefault(self.name, []).extend(values)
-                batches.append(_Unacknowledged(partition, batch, values))
-            while batches:
-                batches = await self._send(batches)
+                for _ in range(self.random.choice((1, 1, 2, 5))):
+                    value = f"{self.name} {number}"
+                    number += 1
+                    of_partition = self.facts.sent.setdefault(partition, {})
+                    of_partition.setdefault(self.name, []).append(value)
+                    sent.append((partition, value, await producer.send(partition, value)))
+            await producer.flush()
+            if producer.identity is not None:
+                self.facts.uses(f"{self.name} without a transactional id", *producer.identity)
+            for each in sent:
+                self._note(*each)
             await self.pause(0.1)
 
-    async def _send(self, batches: list[_Unacknowledged]) -> list[_Unacknowledged]:
-        """Send all batches, and return the batches to send again."""
-        requests = [_produce_request(each.partition, each.batch) for each in batches]
-        try:
-            responses = await self.client.ask_all(requests, 12, ProduceResponse)
-        except OSError:
+    def _note(self, partition: TopicPartition, value: str, delivery: Delivery) -> None:
+        """Note the outcome of a record."""
+        if delivery.batch.last_error is not None:
             self.facts.count("produce repeated")
-            await self.pause()
-            return batches
-        refused: list[_Unacknowledged] = []
-        for each, response in zip(batches, responses, strict=True):
-            answer = response.responses[0].partition_responses[0]
-            code = answer.error_code
-            if code in (E.NONE, E.DUPLICATE_SEQUENCE_NUMBER):
-                self.facts.count("produced")
-                acknowledged = self.facts.acknowledged.setdefault(each.partition, {})
-                for index, value in enumerate(each.values):
-                    has_offset = not code and answer.base_offset >= 0
-                    acknowledged[value] = answer.base_offset + index if has_offset else -1
-            elif code in NOT_NOW:
-                refused.append(each)
-            elif code == E.OUT_OF_ORDER_SEQUENCE_NUMBER and self.client.asks_former_leaders:
-                self.facts.count("sequence numbers out of order")
-                refused.append(each)
-            else:
-                self.unexpected("Produce", code)
-        if refused:
-            await self.pause()
-        return refused
+        if delivery.error is not None:
+            self._not_delivered(value, delivery.error)
+            return
+        self.facts.count("produced")
+        self.facts.acknowledged.setdefault(partition, {})[value] = delivery.offset
+
+    def _not_delivered(self, value: str, error: ClientError) -> None:
+        self.unexpected_error(f"{value!r} was not delivered", error)
+
+
+class ImpatientProducer(IdempotentProducer):
+    """Gives up records that are not written in a short time. They may be written or not, but not twice."""
+
+    delivery_timeout_ms = 700
+
+    def _not_delivered(self, value: str, error: ClientError) -> None:
+        self.facts.count("records given up")
+        if not isinstance(error, RequestTimeoutError):
+            super()._not_delivered(value, error)
 
 
 class TransactionalProducer(Actor):
@@ -254,142 +187,146 @@ class TransactionalProducer(Actor):
     Some of the transactions also commit an offset.
     """
 
+    expected = FENCED
+    """The errors after which a transaction is aborted, or its producer begins anew."""
+
     def __init__(
-        self, simulation: Simulation, client: Client, facts: Facts, partitions: list[TopicPartition]
+        self,
+        simulation: Simulation,
+        client: SimClient,
+        facts: Facts,
+        partitions: list[TopicPartition],
     ) -> None:
         super().__init__(simulation, client, facts)
+        self.transactional_id = self.name
         self.group = f"of {self.name}"
         """The group whose offsets the transactions commit."""
         self._partitions = partitions
         self._number = 0
-        self._id = (-1, -1)
-        self._sequences: dict[TopicPartition, int] = {}
+        self._deliveries: list[tuple[str, Delivery]] = []
+        """Those of the open transaction."""
+        self._producer: SimProducer
 
     async def run(self) -> None:
         """See `Actor`."""
-        await self._begin_epoch(None)
+        self._producer = self._new_producer()
+        await self._begin_epoch()
         while not self.is_stopping:
             await self._transact()
             await self.pause()
 
-    async def _begin_epoch(self, known: tuple[int, int] | None) -> None:
-        self._id = known or await self.initialize(self.name)
-        self._sequences = {}
+    def _new_producer(self) -> SimProducer:
+        return SimProducer(
+            self.client,
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            on_identity=self._got,
+        )
+
+    def _got(self, identity: ProducerIdentity) -> None:
+        """Check a producer id and an epoch."""
+        self.facts.initialized(self.transactional_id, *identity)
+
+    async def _begin_epoch(self) -> None:
+        """Begin as a process that has just started. This ends what an earlier one has begun."""
+        await self._producer.init()
 
     async def _transact(self) -> None:
+        """Make one transaction."""
         self._number += 1
         transaction = Transaction(f"{self.name}/{self._number}")
         self.facts.transactions.append(transaction)
+        self._deliveries = []
+        try:
+            self._producer.begin()
+            is_commit = await self._work(transaction)
+            if is_commit is None:
+                await self._give_up(transaction)
+            else:
+                await self._end(transaction, is_commit=is_commit)
+        except ClientError as error:
+            await self._recover(transaction, error)
+
+    async def _work(self, transaction: Transaction) -> bool | None:
+        """Do what the transaction consists of. Return whether to commit; None to end without an end.
+
+        Raises:
+            ClientError: the transaction must be aborted, or the producer has failed.
+        """
         count = self.random.randint(1, len(self._partitions))
         for partition in self.random.sample(self._partitions, count):
             for _ in range(self.random.choice((1, 2))):
-                if not await self._add(transaction, partition):
-                    await self._give_up(transaction)
-                    return
-        if self.random.random() < 0.5 and not await self._add_offset(transaction):
-            await self._give_up(transaction)
+                await self._add(transaction, partition)
+        if self.random.random() < 0.5:
+            await self._commit_offsets({GROUP_PARTITION: self._number})
+            transaction.add_offset(self._number)
+        if self.random.random() < 0.1:
+            return None
+        return self.random.random() < 0.75
+
+    async def _add(
+        self, transaction: Transaction, partition: TopicPartition, text: str = ""
+    ) -> None:
+        """Send a record, whose value ends with a text. In some cases wait until it is written."""
+        values = transaction.values.setdefault(partition, [])
+        value = f"{transaction.name} {partition.topic} {partition.partition} {len(values)}{text}"
+        values.append(value)
+        self._deliveries.append((value, await self._producer.send(partition, value)))
+        if self.random.random() < FLUSH_SHARE:
+            await self._producer.flush()
+
+    async def _commit_offsets(self, offsets: dict[TopicPartition, int]) -> None:
+        await self._producer.add_offsets(offsets, GroupMetadata(self.group))
+
+    async def _end(self, transaction: Transaction, *, is_commit: bool) -> None:
+        """Commit or abort.
+
+        Raises:
+            ClientError: as `SimProducer.end`.
+        """
+        if is_commit:
+            transaction.ask_to_commit()
+        await self._producer.end(is_commit=is_commit)
+        transaction.end(Fate.COMMITTED if is_commit else Fate.ABORTED)
+        self.facts.count(f"transactions {transaction.fate.value}")
+        if not is_commit:
             return
-        if self.random.random() < 0.1:  # The client abandons the transaction.
-            await self._give_up(transaction)
-            return
-        await self._end(transaction, is_commit=self.random.random() < 0.75)
+        for value, delivery in self._deliveries:
+            if delivery.error is not None:
+                self.unexpected_error(f"{value!r} was not delivered, and committed", delivery.error)
+            elif delivery.offset >= 0:
+                transaction.offsets[value] = delivery.offset
 
     async def _give_up(self, transaction: Transaction) -> None:
-        """Abandon the transaction without EndTxn. InitProducerId aborts the transaction."""
-        await self._begin_epoch(None)
-        transaction.end(Fate.ABORTED)
+        """Abandon the transaction, as a process that is killed and started again."""
+        await self._restart()
+        transaction.end(transaction.fate_without_end)
         self.facts.count("transactions given up")
 
-    async def _add(self, transaction: Transaction, partition: TopicPartition) -> bool:
-        values = transaction.values.setdefault(partition, [])
-        value = f"{transaction.name} {partition.topic} {partition.partition} {len(values)}"
-        values.append(value)
-        sequence = self._sequences.get(partition, 0)
-        batch = self.batch(
-            [value],
-            producer_id=self._id[0],
-            producer_epoch=self._id[1],
-            base_sequence=sequence,
-            is_transactional=True,
-        )
-        code, offset = await self.produce(partition, batch, self.name)
-        if code in FENCED:
-            self.facts.count(f"transactions that met {error_code(code).name}")
-            return False
-        if code and code != E.DUPLICATE_SEQUENCE_NUMBER:
-            self.unexpected("a transactional Produce", code)
-            return False
-        self._sequences[partition] = sequence + 1
-        if not code and offset >= 0:
-            transaction.offsets[value] = offset
-        return True
+    async def _restart(self) -> None:
+        self._producer.close()
+        self._producer = self._new_producer()
+        await self._begin_epoch()
 
-    async def _add_offset(self, transaction: Transaction) -> bool:
-        if await self._commit_offsets({GROUP_PARTITION: self._number}):
-            transaction.add_offset(self._number)
-            return True
-        return False
-
-    async def _commit_offsets(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Add the offsets to the transaction. Return False if the transaction must be abandoned."""
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.name,
-            group_id=self.group,
-            producer_id=self._id[0],
-            producer_epoch=self._id[1],
-            topics=[
-                TxnOffsetCommitRequestTopic(
-                    name=partition.topic,
-                    partitions=[
-                        TxnOffsetCommitRequestPartition(
-                            partition_index=partition.partition, committed_offset=offset
-                        )
-                    ],
-                )
-                for partition, offset in offsets.items()
-            ],
+    async def _recover(self, transaction: Transaction, error: ClientError) -> None:
+        """Go on after an error: abort, or begin anew."""
+        code = error.code if isinstance(error, BrokerError) else None
+        if code not in self.expected and not isinstance(error, TransactionAbortedError):
+            self.unexpected_error("a transaction", error)
+        self.facts.count(
+            f"transactions that met {type(error).__name__ if code is None else code.name}"
         )
-        while True:
-            response = await self.ask(request, 5, TxnOffsetCommitResponse)
-            if response is None:
-                continue
-            code = max(each.error_code for topic in response.topics for each in topic.partitions)
-            if not code:
-                return True
-            if code in FENCED:
-                self.facts.count(f"transactions that met {error_code(code).name}")
-                return False
-            if code not in NOT_NOW:
-                self.unexpected("TxnOffsetCommit", code)
-                return False
-            await self.pause()
-
-    async def _end(self, transaction: Transaction, is_commit: bool) -> None:
-        request = EndTxnRequest(
-            transactional_id=self.name,
-            producer_id=self._id[0],
-            producer_epoch=self._id[1],
-            committed=is_commit,
-        )
-        was_lost = False
-        while True:
-            response = await self.ask(request, 5, EndTxnResponse)
-            if response is None:
-                was_lost = True
-                continue
-            code = response.error_code
-            if not code:
-                transaction.end(Fate.COMMITTED if is_commit else Fate.ABORTED)
-                self.facts.count(f"transactions {transaction.fate.value}")
-                await self._begin_epoch((response.producer_id, response.producer_epoch))
+        if self._producer.transaction.state == TransactionState.ABORTABLE:
+            try:
+                await self._producer.end(is_commit=False)
+            except ClientError:
+                self.facts.count("transactions whose abort failed")
+            else:
+                transaction.end(Fate.ABORTED)
                 return
-            if code in NOT_NOW:
-                was_lost = True  # the request may have taken effect
-                await self.pause()
-                continue
-            if code not in FENCED:
-                self.unexpected("EndTxn", code)
-            self.facts.count(f"transactions whose end met {error_code(code).name}")
-            await self._begin_epoch(None)
-            transaction.end(Fate.UNKNOWN if is_commit and was_lost else Fate.ABORTED)
-            return
+        await self._end_without_abort(transaction)
+
+    async def _end_without_abort(self, transaction: Transaction) -> None:
+        """Go on after an error that no abort mends."""
+        await self._restart()
+        transaction.end(transaction.fate_without_end)
