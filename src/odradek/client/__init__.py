@@ -17,7 +17,7 @@ Apache Kafka's protocol. The modules, from the lowest layer to the highest:
   thread.
 - `offsets` converts "earliest", "latest" or a time to offsets; `commits` fetches and commits a
   group's offsets.
-- `admin/` has one module per subject: topics, configs, groups, transactions, the cluster.
+- `admin/` has one module per subject: topics, configs, groups, transactions, the cluster. `Admin` has them all.
 
 Two threads may not use an object at the same time, except for a `Producer`. Failures raise a
 `ClientError`. The error is a `BrokerError` (with its `ErrorCode`) if a broker returned the error. An
@@ -27,18 +27,24 @@ topics or partitions, the result usually holds an error for each topic or partit
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from odradek.client.admin.admin import Admin
     from odradek.client.producer import Delivery, Producer
 
-__all__ = ["Delivery", "Producer"]
+__all__ = ["Admin", "Delivery", "Producer"]
+
+_MODULES = {
+    "Admin": "odradek.client.admin.admin",
+    "Delivery": "odradek.client.producer",
+    "Producer": "odradek.client.producer",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the producer when it is first used: commands that write nothing start without it."""
-    if name in __all__:
-        from odradek.client import producer
-
-        return getattr(producer, name)
+    """Import a class when it is first used: commands that write nothing start without a producer."""
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__} has no attribute {name}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from odradek.model.errors import ErrorCode
 
@@ -213,6 +214,26 @@ class NoSuchTopicError(BrokerError):
             message = f"The topic has no partition {partition}."
             advice = advice or f"See its partitions: odradek topic describe {topic}"
         super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message, f"topic {topic}", advice)
+
+
+class SomeFailedError(ClientError, ExceptionGroup[ClientError]):
+    """Some items of a call failed. `errors` has their errors by item, `results` those of the others."""
+
+    def __new__(
+        cls, what: str, results: Mapping[Any, Any], errors: Mapping[Any, ClientError]
+    ) -> Self:
+        """Make the group of the errors. `what` says what was to be done."""
+        total, first = len(results) + len(errors), next(iter(errors.values()))
+        text = f"{what}: {len(errors)} of {total} failed; the first: {first}"
+        return super().__new__(cls, text, list(errors.values()))
+
+    def __init__(
+        self, what: str, results: Mapping[Any, Any], errors: Mapping[Any, ClientError]
+    ) -> None:
+        first = next(iter(errors.values()))
+        super().__init__(what, first.advice)
+        self.results = dict(results)
+        self.errors = dict(errors)
 
 
 def error_code(value: int) -> ErrorCode:

@@ -21,6 +21,10 @@ LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 """The record with the largest timestamp."""
+EARLIEST_LOCAL = -4
+"""The first record that is on the leader's own disk."""
+LATEST_TIERED = -5
+"""The last record that is in remote storage."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
@@ -11,6 +12,14 @@ from odradek.client.connection import Connection
 from odradek.client.errors import ClientError, broker_error, check
 from odradek.client.fan_out import fan_out, to_leaders
 from odradek.model.topic_partition import TopicPartition, by_topic
+from odradek.wire.generated.add_raft_voter_request import AddRaftVoterRequest, Listener
+from odradek.wire.generated.add_raft_voter_response import AddRaftVoterResponse
+from odradek.wire.generated.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from odradek.wire.generated.alter_replica_log_dirs_response import AlterReplicaLogDirsResponse
 from odradek.wire.generated.describe_cluster_request import DescribeClusterRequest
 from odradek.wire.generated.describe_cluster_response import DescribeClusterResponse
 from odradek.wire.generated.describe_log_dirs_request import (
@@ -35,6 +44,14 @@ from odradek.wire.generated.describe_quorum_request import (
     TopicData,
 )
 from odradek.wire.generated.describe_quorum_response import DescribeQuorumResponse, ReplicaState
+from odradek.wire.generated.get_telemetry_subscriptions_request import (
+    GetTelemetrySubscriptionsRequest,
+)
+from odradek.wire.generated.get_telemetry_subscriptions_response import (
+    GetTelemetrySubscriptionsResponse,
+)
+from odradek.wire.generated.remove_raft_voter_request import RemoveRaftVoterRequest
+from odradek.wire.generated.remove_raft_voter_response import RemoveRaftVoterResponse
 from odradek.wire.generated.unregister_broker_request import UnregisterBrokerRequest
 from odradek.wire.generated.unregister_broker_response import UnregisterBrokerResponse
 
@@ -192,6 +209,57 @@ def unregister_broker(cluster: Cluster, broker_id: int) -> None:
     )
 
 
+def add_voter(
+    cluster: Cluster, voter_id: int, directory_id: bytes, listeners: Mapping[str, Address]
+) -> None:
+    """Add a controller to the voters (KIP-853), with the addresses of its listeners by name.
+
+    Raises:
+        ClientError: no response, or an error response.
+    """
+    request = AddRaftVoterRequest(
+        cluster_id=None,
+        timeout_ms=cluster.timeout_ms,
+        voter_id=voter_id,
+        voter_directory_id=directory_id,
+        listeners=[
+            Listener(name=name, host=each.host, port=each.port) for name, each in listeners.items()
+        ],
+    )
+    cluster.ask_controller(
+        request,
+        AddRaftVoterResponse,
+        lambda answer: check(answer.error_code, answer.error_message, f"voter {voter_id}"),
+    )
+
+
+def remove_voter(cluster: Cluster, voter_id: int, directory_id: bytes) -> None:
+    """Remove a controller from the voters (KIP-853).
+
+    Raises:
+        ClientError: no response, or an error response.
+    """
+    cluster.ask_controller(
+        RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id),
+        RemoveRaftVoterResponse,
+        lambda answer: check(answer.error_code, answer.error_message, f"voter {voter_id}"),
+    )
+
+
+def client_instance_id(cluster: Cluster) -> UUID:
+    """Return the id that a broker gives a client for its telemetry (KIP-714).
+
+    Raises:
+        ClientError: no response, or the broker has no telemetry.
+    """
+    response = cluster.ask_any(
+        GetTelemetrySubscriptionsRequest(client_instance_id=bytes(16)),
+        GetTelemetrySubscriptionsResponse,
+        lambda answer: check(answer.error_code, subject="telemetry"),
+    )
+    return UUID(bytes=bytes(response.client_instance_id))
+
+
 @dataclass(frozen=True, slots=True)
 class LogDir:
     """A log directory of a broker. The totals are -1 if unknown.
@@ -226,6 +294,40 @@ def describe_log_dirs(
     )
     check(response.error_code, subject=f"log directories of broker {node_id}")
     return [_log_dir(result) for result in response.results]
+
+
+def alter_replica_log_dirs(
+    cluster: Cluster, node_id: int, paths: Mapping[TopicPartition, str]
+) -> dict[TopicPartition, ClientError | None]:
+    """Move replicas of a broker into other log directories of it (KIP-113).
+
+    Raises:
+        ClientError: no response.
+    """
+    by_path: dict[str, list[TopicPartition]] = {}
+    for partition, path in paths.items():
+        by_path.setdefault(path, []).append(partition)
+    request = AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path=path,
+                topics=[
+                    AlterReplicaLogDirTopic(name=topic, partitions=indexes)
+                    for topic, indexes in by_topic(some).items()
+                ],
+            )
+            for path, some in by_path.items()
+        ]
+    )
+    response = cluster.ask_node(node_id, request, AlterReplicaLogDirsResponse)
+    return {
+        TopicPartition(topic.topic_name, p.partition_index): broker_error(
+            p.error_code,
+            subject=f"broker {node_id}, partition {topic.topic_name}-{p.partition_index}",
+        )
+        for topic in response.results
+        for p in topic.partitions
+    }
 
 
 def _log_dir(result: DescribeLogDirsResult) -> LogDir:

@@ -26,10 +26,15 @@ from odradek.wire.generated.consumer_group_describe_request import ConsumerGroup
 from odradek.wire.generated.delete_groups_request import DeleteGroupsRequest
 from odradek.wire.generated.delete_groups_response import DeleteGroupsResponse
 from odradek.wire.generated.describe_groups_request import DescribeGroupsRequest
+from odradek.wire.generated.leave_group_request import LeaveGroupRequest, MemberIdentity
+from odradek.wire.generated.leave_group_response import LeaveGroupResponse
 from odradek.wire.generated.list_groups_request import ListGroupsRequest
 from odradek.wire.generated.list_groups_response import ListGroupsResponse
 from odradek.wire.generated.streams_group_describe_request import StreamsGroupDescribeRequest
 
+REMOVED_REASON = "member was removed by an admin"
+"""What the coordinator logs, as with Kafka's client."""
+REASON_LENGTH_MAX = 255
 _NO_STREAMS_GROUP = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -244,6 +249,50 @@ def _classic_member(member: classic.DescribedGroupMember, protocol_type: str) ->
         return replace(found, partitions=group_protocol.decode_assignment(data))
     except MalformedResponseError as error:
         return replace(found, unread_assignment=data, assignment_problem=str(error.__cause__))
+
+
+def remove_members(
+    cluster: Cluster, group: str, instance_ids: Iterable[str] | None = None, reason: str = ""
+) -> dict[str, ClientError | None]:
+    """Remove static members of a classic group by their instance ids, by default all members.
+
+    The keys of the result are instance ids, and the member ids of members without one.
+
+    Raises:
+        ClientError: the coordinator does not respond, or returns an error for the whole group.
+    """
+    if instance_ids is None:
+        described = describe_groups(cluster, [group])[group]
+        if isinstance(described, ClientError):
+            raise described
+        members = [(each.id, each.instance_id) for each in described.members]
+    else:
+        members = [("", each) for each in instance_ids]
+    why = f"{REMOVED_REASON}: {reason}" if reason else REMOVED_REASON
+    request = LeaveGroupRequest(
+        group_id=group,
+        members=[
+            MemberIdentity(
+                member_id="" if instance_id else member_id,
+                group_instance_id=instance_id,
+                reason=why[:REASON_LENGTH_MAX],
+            )
+            for member_id, instance_id in members
+        ],
+    )
+    response = cluster.ask_coordinator(
+        group,
+        request,
+        LeaveGroupResponse,
+        lambda answer: check(answer.error_code, subject=f"group {group}"),
+    )
+    return {
+        each.group_instance_id or each.member_id: broker_error(
+            each.error_code,
+            subject=f"group {group}, member {each.group_instance_id or each.member_id}",
+        )
+        for each in response.members
+    }
 
 
 def delete_groups(cluster: Cluster, ids: Iterable[str]) -> dict[str, ClientError | None]:

@@ -26,7 +26,8 @@ from odradek.wire.generated.list_partition_reassignments_response import (
     ListPartitionReassignmentsResponse,
 )
 
-PREFERRED = 0
+PREFERRED, UNCLEAN = 0, 1
+"""Kinds of elections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +104,29 @@ def elect_preferred_leaders(
     Raises:
         ClientError: no response, or an error response.
     """
-    topics = by_topic(partitions)
-    if not topics:
+    return elect_leaders(cluster, PREFERRED, partitions)
+
+
+def elect_leaders(
+    cluster: Cluster, kind: int, partitions: Iterable[TopicPartition] | None
+) -> dict[TopicPartition, ClientError | None]:
+    """Elect the leaders of partitions, by default of all; return the error of each, or None.
+
+    `kind` is PREFERRED, or UNCLEAN: then partitions without a leader get one that is not in sync, and
+    records may be lost. It is no error if no election is needed.
+
+    Raises:
+        ClientError: no response, or an error response.
+    """
+    topics = None if partitions is None else by_topic(partitions)
+    if topics is not None and not topics:
         return {}
     response = cluster.ask_controller(
         ElectLeadersRequest(
-            election_type=PREFERRED,
-            topic_partitions=[TopicPartitions(topic=t, partitions=p) for t, p in topics.items()],
+            election_type=kind,
+            topic_partitions=None
+            if topics is None
+            else [TopicPartitions(topic=t, partitions=p) for t, p in topics.items()],
             timeout_ms=cluster.timeout_ms,
         ),
         ElectLeadersResponse,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError, NoSuchTopicError, broker_error
 from odradek.client.fan_out import fan_out, to_leaders
+from odradek.client.metadata import Topic
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.create_partitions_request import (
@@ -135,6 +137,61 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, ClientErr
         r.name or "": _error(r.name or "", r.error_code, r.error_message)
         for r in response.responses
     }
+
+
+def delete_topics_by_id(cluster: Cluster, ids: Iterable[bytes]) -> dict[bytes, ClientError | None]:
+    """Delete topics by their ids (16 bytes) with all their records.
+
+    Raises:
+        ClientError: the cluster did not respond.
+    """
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=None, topic_id=each) for each in ids],
+        timeout_ms=cluster.timeout_ms,
+    )
+    response = cluster.ask_controller(request, DeleteTopicsResponse)
+    for each in response.responses:
+        if each.name is not None:
+            cluster.forget_topic(each.name)
+    return {
+        each.topic_id: broker_error(
+            each.error_code, each.error_message, f"topic with the id {UUID(bytes=each.topic_id)}"
+        )
+        for each in response.responses
+    }
+
+
+def list_topics(cluster: Cluster, *, internal: bool = False) -> list[Topic]:
+    """Return all topics that this client may describe, sorted by name.
+
+    Raises:
+        ClientError: the cluster did not respond.
+    """
+    found = cluster.refresh().topics.values()
+    return sorted((each for each in found if internal or not each.is_internal), key=_name)
+
+
+def _name(topic: Topic) -> str:
+    return topic.name
+
+
+def describe_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, Topic | ClientError]:
+    """Return the partitions of topics.
+
+    Raises:
+        ClientError: the cluster did not respond.
+    """
+    wanted = list(names)
+    metadata = cluster.refresh(wanted)
+    missing = ClientError("the broker's response does not include it")
+    found: dict[str, Topic | ClientError] = {}
+    for name in wanted:
+        error = metadata.errors.get(name)
+        if error is not None and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            found[name] = NoSuchTopicError(name)
+        else:
+            found[name] = error if error is not None else metadata.topics.get(name, missing)
+    return found
 
 
 def _error(topic: str, code: int, message: str | None) -> ClientError | None:

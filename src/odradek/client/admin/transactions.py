@@ -9,6 +9,7 @@ from odradek.client.admin.cluster import describe_producers
 from odradek.client.cluster import TRANSACTION, Cluster
 from odradek.client.errors import ClientError, broker_error, check
 from odradek.client.fan_out import fan_out, to_coordinators
+from odradek.client.producer.transactions import TransactionalProducer, init_producer
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.describe_producers_response import ProducerState
 from odradek.wire.generated.describe_transactions_request import DescribeTransactionsRequest
@@ -184,6 +185,22 @@ def coordinated(
         for partition in each.partitions
     }
     return [(each, known.get((each.producer.producer_id, each.partition))) for each in transactions]
+
+
+def fence_producers(
+    cluster: Cluster, ids: Iterable[str]
+) -> dict[str, TransactionalProducer | ClientError]:
+    """End the transactions of transactional ids, and let their producers write no more.
+
+    Return the producer id and epoch that fence them.
+    """
+    found: dict[str, TransactionalProducer | ClientError] = {}
+    for each in ids:
+        try:
+            found[each] = init_producer(cluster, each, cluster.timeout_ms)
+        except ClientError as error:
+            found[each] = error
+    return found
 
 
 def abort_transaction(cluster: Cluster, transaction: OpenTransaction) -> None:
