@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -258,8 +258,7 @@ class Scenario:
         for actor in self.actors:
             actor.stop()
         await self.until(lambda: all(task.done() for task in tasks))
-        for task in tasks:
-            task.result()
+        self._note_errors(tasks)
         await self.drain()
         await self._drain_processors(processing)
         logs: dict[TopicPartition, Contents] = {}
@@ -320,8 +319,15 @@ class Scenario:
         for processor in self.processors:
             processor.stop()
         await self.until(lambda: all(each.done() for each in tasks))
+        self._note_errors(tasks)
+
+    def _note_errors(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        """Record the errors that brokers have caused and clients could not mend."""
         for task in tasks:
-            task.result()
+            try:
+                task.result()
+            except ClientError as error:
+                self.facts.violations.append(f"a client has failed: {error}")
 
     async def violations_of_replicas(self) -> list[str]:
         """Return the differences between replicas."""
