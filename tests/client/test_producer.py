@@ -138,6 +138,54 @@ def test_a_batch_that_the_topic_does_not_take(cluster, make_topic, made):
     producer.flush()  # what was told is not told again
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+@pytest.mark.parametrize("is_transactional", [False, True])
+def test_a_batch_that_is_larger_than_the_topic_allows_is_divided(
+    cluster, make_topic, made, codec, is_transactional
+):
+    topic = make_topic(max_message_bytes=3_000)
+    more = {"transactional.id": topic} if is_transactional else {}
+    producer = made(
+        cluster, more, batch_size=100_000, linger_ms=10_000, compression_type=codec.name
+    )
+    draw = random.Random(1)
+    values = [draw.randbytes(draw.randrange(200)) for _ in range(200)]
+    called, sent = [], []
+    if is_transactional:
+        producer.init_transactions()
+        producer.begin_transaction()
+    for number, each in enumerate(values):
+        headers = {"h": b"%d" % number} if number % 2 else None
+        sent.append(
+            producer.send(
+                topic, each, key=b"k", headers=headers, timestamp=number, on_delivery=called.append
+            )
+        )
+    assert len({each.batch for each in sent}) == 1
+    if is_transactional:
+        producer.commit_transaction()
+    producer.flush()
+    (records,) = read_all(cluster, topic).values()
+    assert [(each.value, each.timestamp) for each in records] == list(
+        zip(values, range(200), strict=True)
+    )
+    assert [each.offset for each in sent] == [each.offset for each in records]
+    assert [each.offset for each in called] == [each.offset for each in records]
+    assert sent[0].batch.parts
+    assert [dict(each.headers) for each in records[:2]] == [{}, {"h": b"1"}]
+
+
+def test_one_record_of_a_batch_is_too_large_for_the_topic(cluster, make_topic, made):
+    topic = make_topic(max_message_bytes=3_000)
+    producer = made(cluster, batch_size=100_000, linger_ms=10_000)
+    sizes = [100] * 40 + [5_000] + [100] * 40
+    sent = [producer.send(topic, bytes(size)) for size in sizes]
+    with pytest.raises(NotDeliveredError, match=r"1 record was not written.*MESSAGE_TOO_LARGE"):
+        producer.flush()
+    assert [number for number, each in enumerate(sent) if each.error] == [40]
+    assert sorted(each.offset for each in sent) == [-1, *range(80)]
+
+
 def test_contradicting_options(cluster):
     with pytest.raises(ValueError, match="acks=all"):
         Producer(cluster, acks=1, enable_idempotence=True)

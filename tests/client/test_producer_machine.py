@@ -309,7 +309,7 @@ def test_any_answers_leave_each_record_once_and_in_order(seed):
     """A log that checks sequences as brokers do, whose answers are lost, late, or errors."""
     draw = random.Random(seed)
     lab = Lab(seed=seed, batch_bytes=draw.choice([1, 300]), delivery_timeout_ms=10**9)
-    state, written = {}, {0: [], 1: []}
+    state, written = {"limit": draw.choice([1_000, 120])}, {0: [], 1: []}
     sent = {0: [], 1: []}
     for number in range(60):
         partition = draw.randrange(2)
@@ -338,6 +338,8 @@ def append_all(lab, state, written, kind):
         expected = state.get(key)
         if kind in ("lost", "error"):
             codes[data.index] = E.NOT_ENOUGH_REPLICAS
+        elif batch.size > state["limit"]:
+            codes[data.index] = E.MESSAGE_TOO_LARGE
         elif expected is None or batch.base_sequence == expected:
             state[key] = batch.base_sequence + batch.count
             written[data.index] += [record.value for record in iterate_records(batch)]
@@ -356,6 +358,38 @@ def append_all(lab, state, written, kind):
     topic = TopicProduceResponse(name="t", partition_responses=answers)
     ask.on_answer(ProduceResponse(responses=[topic]), lab.now)
     lab.poll()
+
+
+def test_a_batch_that_is_too_large_is_divided_until_it_fits():
+    lab = Lab(batch_bytes=2_000, linger_ms=1)
+    lab.send()
+    lab.wait(5)
+    lab.give()
+    sent = [lab.send(b"%d" % number * 20) for number in range(10)]
+    lab.wait(5)
+    later = lab.send(b"later")
+    lab.wait(5)
+    values, place = [], 1
+    lab.give(E.MESSAGE_TOO_LARGE)
+    lab.give(E.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    while lab.machine.has_batches:
+        lab.wait(100)
+        batch = lab.batch()
+        assert (len(lab.asks), batch.base_sequence) == (1, place)
+        if batch.count > 2:
+            lab.give(E.MESSAGE_TOO_LARGE)
+            continue
+        found = [record.value for record in iterate_records(batch)]
+        values += found
+        lab.give(offset=100 + 2 * place)
+        place += len(found)
+    assert values == [*(b"%d" % number * 20 for number in range(10)), b"later"]
+    assert all(each.done and each.error is None for each in (*sent, later))
+    assert sent[0].offset == 102
+    assert [each.offset - sent[0].offset for each in sent] != list(range(10))  # others came between
+    assert len({each.offset for each in (*sent, later)}) == 11
+    assert lab.machine.records.buffered_bytes == 0
+    assert lab.epoch == 0
 
 
 # -- transactions -----------------------------------------------------------------------------

@@ -280,6 +280,11 @@ class Accumulator:
         """Refuse `offer` until the next call of `sending`."""
         self._must_check = True
 
+    def divided(self, batch: ProducerBatch) -> None:
+        """Count the parts of a batch instead of the batch."""
+        self.buffered_bytes += sum([each.size for each in batch.parts]) - batch.size
+        self.has_due = True
+
     def release(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Forget a batch that is done."""
         encoder = batch.encoder

@@ -154,11 +154,24 @@ class PartitionQueue:
         """Move a batch back to `ready` for a retry. Later batches stay behind this batch."""
         batch.failed(error)
         self.in_flight.remove(batch)
-        behind = 0
-        while behind < len(self.ready) and self.ready[behind].number < batch.number:
-            behind += 1
-        self.ready.insert(behind, batch)
+        self._insert([batch])
         self.retry_at_ms = retry_at_ms
+
+    def divide(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        """Send the parts of a batch that was in flight in its place."""
+        self.in_flight.remove(batch)
+        batch.divide(parts)
+        self._insert(parts)
+        self.retry_at_ms = 0
+
+    def _insert(self, batches: list[ProducerBatch]) -> None:
+        """Put batches that follow one another into `ready`, before those that are sent later."""
+        behind = 0
+        while behind < len(self.ready) and self.ready[behind].is_before(batches[0]):
+            behind += 1
+        for each in batches:
+            self.ready.insert(behind, each)
+            behind += 1
 
     def given_up(self, batch: ProducerBatch, *, is_unknown: bool) -> None:
         """Remove a batch that has failed. `is_unknown` says that a broker may have it."""

@@ -7,7 +7,7 @@ meaning of errors, `transaction` the transactions.
 
 A batch is due when it is full, when its linger time is over, when the buffer is full, and when somebody
 waits for it (flush, close, a delivery, the end of a transaction). It fails `delivery_timeout_ms` after
-its creation, even if it is in flight.
+its creation, even if it is in flight. A batch that is too large for its topic is divided, as in Java.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.asks import Ask, Link
 from odradek.client.core.backoff import RandomNumber
+from odradek.client.core.batch_splitting import split
 from odradek.client.core.partition_queue import PartitionQueue
 from odradek.client.core.producer_answers import (
     Outcome,
@@ -31,7 +32,8 @@ from odradek.client.core.producer_settings import ProducerSettings
 from odradek.client.core.routes import Routes
 from odradek.client.core.transaction import TransactionMachine
 from odradek.client.core.transaction_requests import PRODUCE_VERSION_1_MAX
-from odradek.client.errors import ClientError
+from odradek.client.errors import BrokerError, ClientError
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.produce_request import (
     PartitionProduceData,
@@ -329,6 +331,17 @@ class ProducerMachine:
         assert error is not None
         if outcome.must_refresh:
             self._routes.forget_topic(batch.topic_partition.topic)
+        if self._may_divide(batch, error):
+            parts = split(
+                batch,
+                self.settings.codec,
+                self.settings.compression_level,
+                self.settings.batch_bytes,
+                is_transactional=self.transaction is not None,
+            )
+            queue.divide(batch, parts)
+            self.records.divided(batch)
+            return
         found = verdict(
             error,
             is_idempotent=self.settings.is_idempotent,
@@ -354,6 +367,13 @@ class ProducerMachine:
             if found == Verdict.RENEW:
                 queue.demand_renewal()
 
+    def _may_divide(self, batch: ProducerBatch, error: ClientError) -> bool:
+        """Whether smaller batches are sent instead of one that is too large for its topic."""
+        if not isinstance(error, BrokerError) or error.code != ErrorCode.MESSAGE_TOO_LARGE:
+            return False
+        drops = self.transaction is not None and self.transaction.must_drop_batches
+        return batch.count > 1 and not drops
+
     def _give_up(
         self,
         queue: PartitionQueue,
@@ -377,10 +397,13 @@ class ProducerMachine:
     ) -> None:
         self.records.release(queue, batch)
         batch.finish(outcome.base_offset, outcome.timestamp_ms, error, outcome.record_errors)
-        if batch.has_callbacks:
-            self._done.append(batch)  # the owner calls them without its lock
-        if self._on_batch is not None:
-            self._on_batch(batch)
+        done: ProducerBatch | None = batch
+        while done is not None:
+            if done.has_callbacks:
+                self._done.append(done)  # the owner calls them without its lock
+            if self._on_batch is not None:
+                self._on_batch(done)
+            done = done.finish_whole()
 
     def _fail_queue(self, queue: PartitionQueue, error: ClientError, *, only_unsent: bool) -> None:
         waiting = [*queue.ready] if only_unsent else [*queue.in_flight, *queue.ready]

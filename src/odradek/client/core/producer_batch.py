@@ -6,6 +6,9 @@
 A batch is encoded when it is closed. It gets its sequence number (KIP-98) when it is first sent, and
 keeps its bytes in retries, so that the broker detects duplicates. Only `forget_sequence` changes that,
 when it is known that no broker has the batch.
+
+A batch that is too large for its topic is divided (`batch_splitting`). Its parts are sent in its place, and it is
+done when they are.
 """
 
 from __future__ import annotations
@@ -102,6 +105,11 @@ class ProducerBatch:
         self.record_errors: Mapping[int, str] = NO_ERRORS
         """The broker's message for each rejected record, by index (KIP-467)."""
         self.waiter = waiter
+        self.whole: ProducerBatch | None = None
+        """The batch of which this is a part."""
+        self.start = 0
+        """The number of records of the undivided batch before this one."""
+        self.parts: list[ProducerBatch] = []
         self._callbacks: list[Callable[[Delivery], None]] = []
         self._indexes: list[int] = []
         self._next_call = 0
@@ -177,6 +185,39 @@ class ProducerBatch:
             self.data = data
         seal(self.data)
 
+    def divide(self, parts: list[ProducerBatch]) -> None:
+        """Note that these are sent instead."""
+        start = self.start
+        for each in parts:
+            each.become_part(self, start)
+            start += each.count
+        self.parts = parts
+        self.data = bytearray()
+
+    def become_part(self, whole: ProducerBatch, start: int) -> None:
+        """Note of which batch this is a part."""
+        self.whole = whole
+        self.start = start
+
+    def is_before(self, other: ProducerBatch) -> bool:
+        """Whether this batch must be written before another one of its partition."""
+        if self.number != other.number:
+            return self.number < other.number
+        return self.start < other.start
+
+    def finish_whole(self) -> ProducerBatch | None:
+        """Complete the batch of which this is a part, if all its parts are done. Return it then."""
+        whole = self.whole
+        if whole is None:
+            return None
+        error: ClientError | None = None
+        for each in whole.parts:
+            if not each.done:
+                return None
+            error = error or each.error
+        whole.finish(whole.parts[0].base_offset, whole.parts[0].timestamp_ms, error)
+        return whole
+
     def forget_sequence(self) -> None:
         """Remove the sequence, so that the batch gets one of a new identity. No broker has it."""
         self.base_sequence = NO_SEQUENCE
@@ -235,6 +276,10 @@ class ProducerBatch:
 
     def error_of(self, index: int) -> ClientError | None:
         """Return why a record was not written (KIP-467)."""
+        for part in self.parts:
+            if index < part.count:
+                return part.error_of(index)
+            index -= part.count
         error = self.error
         if error is None or not self.record_errors:
             return error
@@ -246,6 +291,14 @@ class ProducerBatch:
             )
         code = error.code if isinstance(error, BrokerError) else ErrorCode.INVALID_RECORD
         return BrokerError(code, message, f"partition {self.topic_partition}")
+
+    def offset_of(self, index: int) -> int:
+        """Return the offset of a record; -1 if it is unknown."""
+        for part in self.parts:
+            if index < part.count:
+                return part.offset_of(index)
+            index -= part.count
+        return self.base_offset + index if self.base_offset >= 0 else -1
 
 
 class Delivery:
@@ -326,8 +379,7 @@ class Delivery:
     @property
     def offset(self) -> int:
         """The offset of the record; -1 if unknown (not done, failed, acks=0, or a duplicate)."""
-        base = self._batch.base_offset
-        return base + self._index if base >= 0 else -1
+        return self._batch.offset_of(self._index)
 
     def __repr__(self) -> str:
         state = "waiting"

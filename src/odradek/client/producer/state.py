@@ -161,6 +161,8 @@ class ProducerState:
     # -- delivery -------------------------------------------------------------------------------
 
     def _batch_done(self, batch: ProducerBatch) -> None:
+        if batch.parts:
+            return  # they were noted themselves
         if batch.error is not None:
             self._failed_count += batch.count
             self._first_error = self._first_error or batch.error
