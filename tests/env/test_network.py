@@ -86,15 +86,33 @@ def test_addresses_of_both_ends():
 
 
 def reached(host, one_protocol=False):
-    """Which of the two loopback addresses a listener on a host accepts."""
-    listener = SocketNetwork().bind(host, 0, StreamOptions(one_protocol=one_protocol))
-    listener.listen(5)
-    port = listener.address.port
+    """Which of the two loopback addresses a listener on a host accepts.
+
+    The ports of the other addresses are kept, so no other process of the machine listens there.
+    """
+    for _ in range(20):
+        listener = SocketNetwork().bind(host, 0, StreamOptions(one_protocol=one_protocol))
+        listener.listen(5)
+        port = listener.address.port
+        try:
+            with contextlib.ExitStack() as opened:
+                if one_protocol and not keeps_the_other(opened, host, port):
+                    continue
+                return {each for each in ("127.0.0.1", "::1") if connects(opened, (each, port))}
+        finally:
+            listener.close()
+    pytest.fail("no port was free for both protocols")
+
+
+def keeps_the_other(opened, host, port):
+    """Whether the port of the other protocol could be taken, by a socket that does not listen."""
+    family, address = (socket.AF_INET, "127.0.0.1") if host == "::" else (socket.AF_INET6, "::1")
+    holder = opened.enter_context(socket.socket(family, socket.SOCK_STREAM))
     try:
-        with contextlib.ExitStack() as opened:
-            return {each for each in ("127.0.0.1", "::1") if connects(opened, (each, port))}
-    finally:
-        listener.close()
+        holder.bind((address, port))
+    except OSError:
+        return False
+    return True
 
 
 def connects(opened, address):
