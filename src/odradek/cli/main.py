@@ -54,6 +54,10 @@ COMMANDS = {
         "Run clusters on simulated time, disks and networks, with faults.",
     ),
     "bench": ("odradek.cli.bench:bench", "Measure the throughput and latency of a running broker."),
+    "connect": (
+        "odradek.cli.connect:connect",
+        "Run connectors, which copy data between Kafka and other systems.",
+    ),
     "pipeline": (
         "odradek.cli.pipeline:pipeline",
         "Run pipelines on Spark, and show those that run.",

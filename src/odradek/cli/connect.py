@@ -1,0 +1,72 @@
+"""The command `odradek connect`: workers."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+
+import click
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def connect() -> None:
+    """Run connectors, which copy data between Kafka and other systems.
+
+    \b
+    Examples:
+      odradek connect standalone worker.properties file-source.properties
+      odradek connect standalone worker.properties sink.json
+    """
+
+
+@connect.command()
+@click.argument("worker", type=FILE)
+@click.argument("connectors", type=FILE, nargs=-1)
+def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
+    """Run one worker with its connectors. WORKER and CONNECTORS are files as of Apache Kafka.
+
+    Offsets of sources are in the file `offset.storage.file.filename`. The REST API is at port 8083, unless
+    `listeners` says otherwise.
+    """
+    _need_extra()
+    from odradek.connect.registry import installed_plugins
+    from odradek.connect.standalone import StandaloneWorker, read_connector, read_properties
+    from odradek.connectors import OWN
+    from odradek.core.connect.errors import ConnectError
+
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, stop)
+    try:
+        files = [read_connector(path) for path in connectors]
+        running = StandaloneWorker(read_properties(worker), installed_plugins(*OWN))
+    except (ConnectError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    running.start()
+    click.echo(f"The worker is running. REST API: http://localhost:{running.port}", err=True)
+    try:
+        for name, config, state in files:
+            running.create(name, config, state)
+        stopping.wait()
+    except ConnectError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        running.stop()
+
+
+def _need_extra() -> None:
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise click.ClickException(
+            "odradek connect needs more packages. Install them: pip install 'odradek[connect]'"
+        ) from None

@@ -1,0 +1,137 @@
+"""Makes the Kafka clients of a worker and its tasks from Java's settings.
+
+A worker's file has settings of its own, and those of clients with `producer.`, `consumer.` and `admin.`. A
+connector may override them with `producer.override.` and so on. Settings that Odradek's clients do not
+have, such as `key.serializer`, are left out; the log names them once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from odradek.client.cluster import Cluster
+from odradek.client.fetcher import FetchLimits
+from odradek.client.group.group_consumer import GroupConsumer
+from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from odradek.client.producer import Producer
+from odradek.client.producer.options import PRODUCER_SETTINGS
+from odradek.client.shell.settings import CONNECTION_SETTINGS, Given
+from odradek.core.connect.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+_SOURCE_PRODUCER = {
+    "acks": "all",
+    "enable.idempotence": "false",
+    "max.in.flight.requests.per.connection": "1",
+    "delivery.timeout.ms": str(2**31 - 1),
+    "max.block.ms": str(2**31 - 1),
+}
+"""What a source's producer has by default, as in Apache Kafka: in order, and as long as it takes."""
+
+
+class Clients:
+    """Makes clients of one worker."""
+
+    def __init__(self, worker: Mapping[str, str]) -> None:
+        self._worker = worker
+        self._told: set[str] = set()
+
+    def _merged(self, kind: str, connector: Mapping[str, str]) -> dict[str, str]:
+        common = {n: v for n, v in self._worker.items() if n in CONNECTION_SETTINGS}
+        own = _prefixed(self._worker, f"{kind}.")
+        return {**common, **own, **_prefixed(connector, f"{kind}.override.")}
+
+    def _known(self, kind: str, merged: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
+        left_out = [f"{kind}.{name}" for name in merged if name not in known]
+        for each in left_out:
+            if each not in self._told:
+                self._told.add(each)
+                log.info("the setting %s has no effect: Odradek's %s does not have it", each, kind)
+        return {name: value for name, value in merged.items() if name in known}
+
+    def cluster(
+        self, client_id: str, kind: str = "admin", connector: Mapping[str, str] | None = None
+    ) -> Cluster:
+        """Return connections to a cluster.
+
+        Raises:
+            ConfigError: a setting is invalid.
+        """
+        merged = self._merged(kind, connector or {})
+        known = self._known(kind, merged, CONNECTION_SETTINGS) if kind == "admin" else merged
+        found = {name: value for name, value in known.items() if name in CONNECTION_SETTINGS}
+        try:
+            connection = Given(found, {}, CONNECTION_SETTINGS, {}).connection()
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        return Cluster(
+            connection.bootstrap,
+            client_id=merged.get("client.id", client_id),
+            connect_timeout_ms=connection.connect_timeout_ms,
+            security=connection.security,
+        )
+
+    def producer(
+        self,
+        client_id: str,
+        connector: Mapping[str, str] | None = None,
+        defaults: Mapping[str, str] | None = None,
+    ) -> Producer:
+        """Return a producer.
+
+        Raises:
+            ConfigError: a setting is invalid.
+        """
+        merged = self._merged("producer", connector or {})
+        base = _SOURCE_PRODUCER if defaults is None else defaults
+        settings = {"client.id": client_id, **base, **merged}
+        try:
+            return Producer(self._known("producer", settings, PRODUCER_SETTINGS))
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+    def consumer(
+        self,
+        cluster: Cluster,
+        group: str,
+        topics: Sequence[str],
+        connector: Mapping[str, str],
+        **callbacks: Any,
+    ) -> GroupConsumer:
+        """Return a member of a group. The caller closes it, and the cluster."""
+        merged = self._merged("consumer", connector)
+        reset = EARLIEST if merged.get("auto.offset.reset", "earliest") != "latest" else LATEST
+        is_committed = merged.get("isolation.level", "").lower() == "read_committed"
+        return GroupConsumer(
+            cluster,
+            merged.get("group.id", group),
+            topics,
+            isolation=READ_COMMITTED if is_committed else READ_UNCOMMITTED,
+            limits=FetchLimits(),
+            reset_to=reset,
+            session_timeout_ms=_number(merged, "session.timeout.ms"),
+            heartbeat_interval_ms=_number(merged, "heartbeat.interval.ms"),
+            max_poll_interval_ms=_number(merged, "max.poll.interval.ms") or 300_000,
+            **callbacks,
+        )
+
+
+def _prefixed(given: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in given.items()
+        if name.startswith(prefix) and not name.startswith(f"{prefix}override.")
+    }
+
+
+def _number(settings: Mapping[str, str], name: str) -> int | None:
+    value = settings.get(name)
+    if value is None:
+        return None
+    try:
+        return int(value)
+    except ValueError:
+        raise ConfigError.of(name, value, "Not a number of type INT") from None
