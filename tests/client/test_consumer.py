@@ -9,13 +9,17 @@ from tests.client.fake_broker import Disconnect
 
 from odradek.client.cluster import Cluster
 from odradek.client.consumer import Consumer, records_of, visible_batches
-from odradek.client.errors import BrokerError, ClientError, MalformedResponseError
+from odradek.client.errors import (
+    BrokerError,
+    ClientError,
+    MalformedResponseError,
+    OffsetOutOfRangeError,
+)
 from odradek.client.fetcher import (
     AbortedTransaction,
     Chunk,
     Fetcher,
     FetchLimits,
-    OffsetOutOfRangeError,
     whole_batches,
 )
 from odradek.client.offsets import (

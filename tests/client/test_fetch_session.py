@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.client.fetch_session import FetchFrom, FetchSession
+from odradek.client.core.fetch_session import FetchFrom, FetchSession
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.fetch_request import FetchRequest
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from odradek.client.cluster import Cluster
-from odradek.client.errors import BrokerError
+from odradek.client.errors import BrokerError, OffsetOutOfRangeError
 from odradek.client.fetcher import (
     AbortedTransaction,
     Chunk,
     Fetcher,
     FetchLimits,
-    OffsetOutOfRangeError,
 )
 from odradek.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, offsets_at
 from odradek.model.errors import ErrorCode

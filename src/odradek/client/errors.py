@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
 
 _ADVICE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "See which topics exist: odradek topic list",
@@ -133,6 +134,16 @@ class TransactionStateError(ClientError):
     """A method of a transactional producer was called in the wrong order."""
 
 
+class ConsumerStateError(ClientError):
+    """A method of a consumer was called that its subscription or assignment does not allow."""
+
+
+class ConcurrentUseError(ClientError):
+    """Two threads use a consumer at the same time."""
+
+    advice = "Each thread needs a consumer of its own, or hands the records to others."
+
+
 class TransactionAbortedError(ClientError):
     """A record was not sent, because its transaction is aborted."""
 
@@ -234,6 +245,44 @@ class SomeFailedError(ClientError, ExceptionGroup[ClientError]):
         super().__init__(what, first.advice)
         self.results = dict(results)
         self.errors = dict(errors)
+
+
+class CorruptRecordsError(BrokerError):
+    """Records cannot be decoded. The position of the partition stays before them."""
+
+    def __init__(self, topic_partition: TopicPartition, offset: int, reason: str) -> None:
+        super().__init__(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"The records at offset {offset} cannot be read: {reason}.",
+            f"partition {topic_partition}",
+            "Read them from another replica, or seek past them.",
+        )
+        self.topic_partition = topic_partition
+        self.offset = offset
+
+
+class OffsetOutOfRangeError(BrokerError):
+    """A partition does not hold the offset to read from, and `auto.offset.reset` is none."""
+
+    def __init__(self, topic_partition: TopicPartition, offset: int, reason: str = "") -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            reason or f"The partition does not hold offset {offset}.",
+            f"partition {topic_partition}",
+        )
+        self.topic_partition = topic_partition
+        self.offset = offset
+
+
+class NoOffsetError(ClientError):
+    """No offset is committed for a partition, and `auto.offset.reset` is none."""
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        super().__init__(
+            f"partition {topic_partition}: no offset is committed, and auto.offset.reset is none",
+            "Call seek, or set auto.offset.reset to earliest or latest.",
+        )
+        self.topic_partition = topic_partition
 
 
 def error_code(value: int) -> ErrorCode:

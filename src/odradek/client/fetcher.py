@@ -17,7 +17,12 @@ from typing import NamedTuple
 from odradek.client.cluster import BACKOFF_MS, BACKOFF_MS_MAX, Cluster
 from odradek.client.connection import Connection
 from odradek.client.deadline import Backoff, Deadline
-from odradek.client.errors import BrokerError, ClientError, MalformedResponseError, check
+from odradek.client.errors import (
+    ClientError,
+    MalformedResponseError,
+    OffsetOutOfRangeError,
+    check,
+)
 from odradek.client.fetch_session import FetchFrom, FetchSession
 from odradek.client.frames import Pending
 from odradek.client.offsets import READ_UNCOMMITTED
@@ -62,19 +67,6 @@ class Chunk:
     end_offset: int
     log_start_offset: int
     aborted: tuple[AbortedTransaction, ...]
-
-
-class OffsetOutOfRangeError(BrokerError):
-    """A partition does not hold the offset to read from."""
-
-    def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
-        super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"The partition does not hold offset {offset}.",
-            f"partition {topic_partition}",
-        )
-        self.topic_partition = topic_partition
-        self.offset = offset
 
 
 class _UnderWay(NamedTuple):

@@ -16,7 +16,8 @@ from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.primitives import MalformedMessage, Message, UnsupportedField, skip_tagged_fields
 
 VERSION_CAPS = {0: 12, 1: 12, 8: 9, 9: 9, 18: 4}
-"""By API key, the highest version that this client uses. APIs without an entry have no such limit.
+"""By API key, the highest version that this client uses, unless the caller names another limit. APIs without
+an entry have no such limit.
 Later versions of Produce, Fetch, OffsetCommit and OffsetFetch have topic ids instead of names.
 ApiVersions 5 adds fields that this client does not need."""
 
@@ -77,7 +78,7 @@ def usable_version(
     """
     if offered is None:
         raise UnsupportedVersionError(f"the broker at {address} does not offer {api.name}")
-    cap = min(version_max, VERSION_CAPS.get(api.key, 32767))
+    cap = version_max if version_max < 32767 else VERSION_CAPS.get(api.key, 32767)
     highest = min(api.version_max, api.unstable_min - 1, cap)
     lowest = max(api.version_min, VERSION_FLOORS.get(api.key, 0))
     version = min(highest, offered[1])

@@ -142,7 +142,7 @@ def _read_record(
         value, position = _read_bytes(data, position, end)
         headers: Headers = ()
         if data[position]:
-            headers, position = _read_headers(data, position, end)
+            headers, position = read_headers(data, position, end)
         else:
             position += 1
     except IndexError:
@@ -175,7 +175,13 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position:after], after
 
 
-def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
+def read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
+    """Return the headers at a position, and the position after them.
+
+    Raises:
+        InvalidRecords: they are malformed.
+        IndexError: `data` ends within them.
+    """
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
         raise InvalidRecords(f"a record cannot have {count} headers")

@@ -331,7 +331,9 @@ class Producer(AsyncShell, ProducerState):
         try:
             yield
             if consumer is not None:
-                await self.send_offsets_to_transaction(consumer.positions, consumer.group_metadata)
+                await self.send_offsets_to_transaction(
+                    consumer.consumed_offsets, consumer.group_metadata
+                )
             await self.commit_transaction()
         except BaseException:
             if self._transactions().must_abort:

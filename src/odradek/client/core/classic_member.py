@@ -106,6 +106,11 @@ class ClassicMember:
         """The members for which LeaveGroup must be sent."""
 
     @property
+    def settings(self) -> MemberSettings:
+        """The settings."""
+        return self._settings
+
+    @property
     def group_metadata(self) -> GroupMetadata:
         """The identity of this member, for commits."""
         settings = self._settings

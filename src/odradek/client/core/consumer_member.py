@@ -131,6 +131,11 @@ class ConsumerMember:
         """Whether the coordinator may still have this member, with its instance id."""
 
     @property
+    def settings(self) -> MemberSettings:
+        """The settings."""
+        return self._settings
+
+    @property
     def group_metadata(self) -> GroupMetadata:
         """The identity of this member, for commits."""
         settings = self._settings

@@ -64,14 +64,20 @@ class Routes:
         """Whether any broker has answered a request for metadata or a coordinator."""
         self.metadata_at_ms = 0
         """When the last metadata arrived."""
+        self.changes = 0
+        """How often the metadata may have changed."""
         self.next_deadline_ms: int | None = None
         """When `poll` must be called again, if nothing happens before. Set by `poll`."""
         self._request_timeout_ms = request_timeout_ms
         self._metadata_max_age_ms = metadata_max_age_ms
         self._creates_topics = creates_topics
+        self.has_all_topics = False
+        """Whether all topics are wanted, and known."""
+        self._wants_all = False
         self._used_ms: dict[str, int] = {}
         self._stale: set[str] = set()
         self._asked: frozenset[str] | None = None
+        self._asked_all = False
         self._retry_metadata_ms = 0
         self._backoff = Backoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._ready: set[Link] = set()
@@ -132,6 +138,12 @@ class Routes:
         self._used_ms[name] = now_ms
         return self.metadata.topics.get(name)
 
+    def want_all_topics(self, is_wanted: bool) -> None:
+        """Ask for all topics, not only for those that are used."""
+        if is_wanted != self._wants_all:
+            self._wants_all = is_wanted
+            self.has_all_topics = False
+
     def topic_error(self, name: str) -> BrokerError | None:
         """Return the error of the last answer about a topic."""
         return self.metadata.errors.get(name)
@@ -149,10 +161,17 @@ class Routes:
             return -1
         return found.leader
 
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """Return the epoch of the known leader of a partition; -1 if it is unknown."""
+        topic = self.metadata.topics.get(partition.topic)
+        found = None if topic is None else topic.partitions.get(partition.partition)
+        return -1 if found is None else found.leader_epoch
+
     def move_leader(
         self, partition: TopicPartition, leader: int, epoch: int, address: Address | None
     ) -> bool:
         """Note the leader that an error response has named (KIP-951). Return whether it is newer."""
+        self.changes += 1
         node = None if address is None else Node(leader, address)
         return self.metadata.move_leader(*partition, leader, epoch, node)
 
@@ -182,8 +201,9 @@ class Routes:
     def poll(self, now_ms: int) -> list[Ask]:
         """Return the requests that are due."""
         asks = self._metadata_asks(now_ms) + self._coordinator_asks(now_ms)
-        due = [self.metadata_at_ms + self._metadata_max_age_ms] if self._used_ms else []
-        if self._asked is None and (self._stale or self._lacks_nodes()):
+        is_used = self._used_ms or self._wants_all
+        due = [self.metadata_at_ms + self._metadata_max_age_ms] if is_used else []
+        if self._asked is None and self._is_outdated:
             due.append(self._retry_metadata_ms)
         if self._wanted_coordinators - self._asked_coordinators:
             due.append(self._retry_coordinators_ms)
@@ -194,6 +214,11 @@ class Routes:
         """Whether a wanted link leads to a node whose address is unknown."""
         return any(node not in self.metadata.nodes for node, _ in self.wanted_links)
 
+    @property
+    def _is_outdated(self) -> bool:
+        lacks_topics = self._wants_all and not self.has_all_topics
+        return bool(self._stale) or lacks_topics or self._lacks_nodes()
+
     def _metadata_asks(self, now_ms: int) -> list[Ask]:
         if self._asked is not None or now_ms < self._retry_metadata_ms:
             return []
@@ -201,12 +226,15 @@ class Routes:
             for name in [n for n, at in self._used_ms.items() if at < now_ms - UNUSED_TOPIC_MS]:
                 del self._used_ms[name]
             self._stale.update(self._used_ms)
-        if not self._stale and not self._lacks_nodes():
+            self.has_all_topics = False
+        if not self._is_outdated:
             return []
         names = sorted(self._stale | self._used_ms.keys())
         self._asked = frozenset(names)
+        self._asked_all = self._wants_all
+        topics = [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(
-            topics=[MetadataRequestTopic(name=name) for name in names],
+            topics=None if self._wants_all else topics,
             allow_auto_topic_creation=self._creates_topics,
         )
         return [self._ask(request, MetadataResponse, self._metadata_arrived, self._metadata_failed)]
@@ -236,7 +264,9 @@ class Routes:
         self.has_answered = True
         self.last_error = None
         self.metadata_at_ms = now_ms
-        self.metadata.absorb(response, all_topics=False)
+        self.changes += 1
+        self.metadata.absorb(response, all_topics=self._asked_all)
+        self.has_all_topics = self._asked_all and self._wants_all
         self._stale -= asked
         unsettled = [name for name in asked if self._is_unsettled(name)]
         self._stale.update(unsettled)

@@ -160,6 +160,11 @@ class GroupConsumer(Shell):
         return {**self._consumer.positions, **self._paused}
 
     @property
+    def consumed_offsets(self) -> Mapping[TopicPartition, CommittedOffset]:
+        """The same, for `Producer.transaction`. The leader epochs are not known."""
+        return {each: CommittedOffset(offset) for each, offset in self.positions.items()}
+
+    @property
     def group_metadata(self) -> GroupMetadata:
         """The identity of this member, for `Producer.send_offsets_to_transaction`.
 

@@ -337,7 +337,7 @@ class Producer(Shell, ProducerState):
         try:
             yield
             if consumer is not None:
-                self.send_offsets_to_transaction(consumer.positions, consumer.group_metadata)
+                self.send_offsets_to_transaction(consumer.consumed_offsets, consumer.group_metadata)
             self.commit_transaction()
         except BaseException:
             if self._transactions().must_abort:

@@ -30,7 +30,7 @@ from odradek.client.group_metadata import CommittedOffset, GroupMetadata
 from odradek.client.producer.options import given_settings, producer_settings
 from odradek.client.producer.serializing import serializers
 from odradek.client.shell.driver import Driver, in_thread
-from odradek.client.shell.settings import ConnectionSettings
+from odradek.client.shell.settings import connection_of
 from odradek.model.topic_partition import TopicPartition
 
 Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
@@ -47,8 +47,8 @@ class Positions(Protocol):
     """A consumer whose progress can be a part of a transaction."""
 
     @property
-    def positions(self) -> Mapping[TopicPartition, int]:
-        """The offset of the next record of each partition."""
+    def consumed_offsets(self) -> Mapping[TopicPartition, CommittedOffset]:
+        """The offset of the next record of each partition, with the leader epoch of the last one."""
         ...
 
     @property
@@ -72,7 +72,7 @@ class ProducerState:
         if isinstance(cluster, Cluster):
             given = given_settings(settings or {}, keywords)
             options = producer_settings(given, cluster.timeout_ms)
-            self._connection = _connection_of(cluster)
+            self._connection = connection_of(cluster)
         else:
             given = given_settings({**(cluster or {}), **(settings or {})}, keywords)
             options = producer_settings(given)
@@ -216,17 +216,6 @@ def committed_offsets(offsets: Offsets) -> dict[TopicPartition, CommittedOffset]
 
 def _committed(offset: int | CommittedOffset) -> CommittedOffset:
     return offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
-
-
-def _connection_of(cluster: Cluster) -> ConnectionSettings:
-    return ConnectionSettings(
-        cluster.bootstrap,
-        cluster.client_id,
-        cluster.connect_timeout_ms,
-        50,
-        1_000,
-        cluster.security,
-    )
 
 
 def _random_number() -> int:

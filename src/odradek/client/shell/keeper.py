@@ -48,8 +48,10 @@ class Calls(Protocol):
 class Shell:
     """A lock, a driver and a keeper. Subclasses have machines."""
 
-    def __init__(self, driver: Driver, what: str) -> None:
+    def __init__(self, driver: Driver, what: str, *, caller_ms: int = CALLER_MS) -> None:
+        """For `caller_ms` after a call, the caller is expected to drive again."""
         self._driver = driver
+        self._caller_ms = caller_ms
         self._what = what
         self._lock = Exclusive()
         self._problem: ClientError | None = None
@@ -181,8 +183,8 @@ class Shell:
                 return None
             self._keeper_wake.drain()
             descriptor = readable(self._keeper_wake)
-            if monotonic_ms() - self._worked_ms < CALLER_MS:
-                return [descriptor], CALLER_MS
+            if monotonic_ms() - self._worked_ms < self._caller_ms:
+                return [descriptor], self._caller_ms
             self._driver.work()
             descriptors, timeout_ms = [descriptor], None
             self._keeper_sleeps = not self._has_work()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from odradek.client.address import Address, parse_addresses
+from odradek.client.cluster import Cluster
 from odradek.client.security import SECURITY_SETTINGS, Security, parse_security
 
 CONNECTION_SETTINGS = (
@@ -33,6 +34,18 @@ class ConnectionSettings(NamedTuple):
     reconnect_backoff_ms: int
     reconnect_backoff_ms_max: int
     security: Security
+
+
+def connection_of(cluster: Cluster) -> ConnectionSettings:
+    """Return how a cluster connects."""
+    return ConnectionSettings(
+        cluster.bootstrap,
+        cluster.client_id,
+        cluster.connect_timeout_ms,
+        50,
+        1_000,
+        cluster.security,
+    )
 
 
 class Given:

@@ -1,0 +1,369 @@
+"""The calls of a blocking consumer about positions, offsets and commits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from odradek.client.cluster import Cluster
+from odradek.client.consuming.state import (
+    CommitCall,
+    ConsumerState,
+    Offsets,
+    found_offsets,
+    partition_of,
+    partitions_of,
+)
+from odradek.client.core.consumed_batch import Batch, Record
+from odradek.client.core.member_settings import PollInterval
+from odradek.client.core.offset_lookups import EARLIEST, LATEST, FoundOffset
+from odradek.client.core.operation import Operation
+from odradek.client.deadline import Deadline, monotonic_ms
+from odradek.client.errors import (
+    ClientError,
+    CommitFailedError,
+    ConcurrentUseError,
+    RequestTimeoutError,
+)
+from odradek.client.group_metadata import CommittedOffset
+from odradek.client.producer.topic_wait import Reaching
+from odradek.client.shell.keeper import Calls, Shell
+from odradek.model.topic_partition import TopicPartition
+
+log = logging.getLogger(__name__)
+
+KEEPER_MS = 500
+"""For so long after a call that received something, the keeper leaves the connections alone."""
+
+
+class Use:
+    """Ensures that one thread at a time uses a consumer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise ConcurrentUseError("another thread is in a call of this consumer")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class ConsumerCalls(Shell, ConsumerState):
+    """What a consumer has besides subscriptions and reading."""
+
+    def __init__(
+        self,
+        cluster: Cluster | Mapping[str, object] | None,
+        settings: Mapping[str, object] | None,
+        keywords: Mapping[str, object],
+    ) -> None:
+        """Raise a ValueError if a setting is wrong."""
+        ConsumerState.__init__(self, cluster, settings, keywords)
+        self._use = Use()
+        self._rest: Iterator[Record] = iter(())
+        """The records that iteration has not returned yet."""
+        self._last: Record | None = None
+        """The record that iteration has returned last."""
+        Shell.__init__(self, self._make_driver(), "consumer", caller_ms=KEEPER_MS)
+
+    # -- the keeper -----------------------------------------------------------------------------
+
+    def _has_work(self) -> bool:
+        """See `Shell`."""
+        machine = self._machine
+        is_member = machine.member is not None and not machine.member.is_at_rest
+        return is_member or (machine.commits is not None and not machine.commits.is_idle)
+
+    def _has_calls(self) -> bool:
+        """See `Shell`."""
+        return False
+
+    def _take_calls(self) -> list[Calls]:
+        """See `Shell`."""
+        return []
+
+    # -- iteration ------------------------------------------------------------------------------
+
+    def _next_rest(self, records: Iterator[Record]) -> None:
+        """Let iteration go on with other records. Those before count as read."""
+        self._last = None
+        self._rest = records
+
+    def _returns(self, record: Record) -> None:
+        """Note which record iteration returns."""
+        self._last = record
+
+    def _note_part(self) -> None:
+        """Let the position be behind the record that iteration has returned last."""
+        last = self._last
+        if last is not None:
+            with self._lock:
+                self._machine.read_part(last.batch, last.offset + 1)
+
+    def _drop_rest(self, partitions: Collection[TopicPartition]) -> None:
+        """Do not return the other records of a batch whose partition is given up."""
+        last = self._last
+        if last is not None and last.batch.topic_partition in partitions:
+            self._rest = iter(())
+
+    def _warn(self, error: ClientError) -> None:
+        member = self._machine.member
+        is_late = isinstance(error, CommitFailedError) and member is not None and member.loss
+        log.warning(
+            "offsets were not committed: %s. %s", error, PollInterval.advice if is_late else ""
+        )
+
+    # -- positions ------------------------------------------------------------------------------
+
+    def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
+        """Return the offset of the next record of a partition. If it is not known yet, wait.
+
+        Raises:
+            ConsumerStateError: the partition is not assigned.
+            RequestTimeoutError: it is not known within `timeout` seconds, by default
+                `default.api.timeout.ms`.
+            NoOffsetError: there is none, and `auto.offset.reset` is none.
+        """
+        key = partition_of(partition)
+        with self._use:
+            self._check_usable()
+            self._note_part()
+            deadline = self._deadline(timeout)
+            with self._lock:
+                state = self._state(key)
+                self._wait_until(
+                    lambda: self._machine.position(key) is not None or state.error is not None,
+                    deadline,
+                )
+                if state.error is not None:
+                    raise state.error
+                found = self._machine.position(key)
+            if found is None:
+                raise self._too_late(f"the position of partition {key}", deadline)
+            return found.offset
+
+    def seek(self, partition: tuple[str, int], offset: int | CommittedOffset) -> None:
+        """Set the position of an assigned partition. What was fetched from it is dropped.
+
+        Raises:
+            ConsumerStateError: the partition is not assigned.
+            ValueError: the offset is negative.
+        """
+        key = partition_of(partition)
+        at = offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+        if at.offset < 0:
+            raise ValueError(f"an offset is a number from 0 on, not {at.offset}")
+        with self._use:
+            self._check_usable()
+            with self._lock:
+                self._assigned([key])
+                self._machine.fetcher.seek(key, at.offset, at.leader_epoch)
+                self._drop_rest([key])
+
+    def seek_to_beginning(self, *partitions: Any) -> None:
+        """Go to the first record of partitions, by default of all that are assigned.
+
+        Raises:
+            ConsumerStateError: a partition is not assigned.
+        """
+        self._reset(partitions, EARLIEST)
+
+    def seek_to_end(self, *partitions: Any) -> None:
+        """Go behind the last record of partitions, by default of all that are assigned.
+
+        Raises:
+            ConsumerStateError: a partition is not assigned.
+        """
+        self._reset(partitions, LATEST)
+
+    def _reset(self, partitions: Iterable[Any], at: int) -> None:
+        with self._use:
+            self._check_usable()
+            with self._lock:
+                for each in self._assigned(partitions_of(partitions)) or self.assignment:
+                    self._machine.fetcher.reset(each, at)
+                    self._drop_rest([each])
+
+    def pause(self, *partitions: Any) -> None:
+        """Return no records of these partitions until `resume`. They stay assigned.
+
+        Raises:
+            ConsumerStateError: a partition is not assigned.
+        """
+        self._pause(partitions, is_paused=True)
+
+    def resume(self, *partitions: Any) -> None:
+        """Return records of paused partitions again, from where they were.
+
+        Raises:
+            ConsumerStateError: a partition is not assigned.
+        """
+        self._pause(partitions, is_paused=False)
+
+    def _pause(self, partitions: Iterable[Any], *, is_paused: bool) -> None:
+        with self._use:
+            self._check_usable()
+            with self._lock:
+                for each in self._assigned(partitions_of(partitions)):
+                    self._machine.fetcher.pause(each, is_paused=is_paused)
+
+    # -- look-ups -------------------------------------------------------------------------------
+
+    def offsets_for_times(
+        self, times: Mapping[Any, int], timeout: float | None = None
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """Return the first offset at or after a time (ms since 1970) in each partition; None if none is.
+
+        `timeout` is in seconds, by default `default.api.timeout.ms`, as in the other look-ups.
+
+        Raises:
+            ClientError: an offset cannot be found, or not in time.
+        """
+        wanted = {partition_of(each): time_ms for each, time_ms in times.items()}
+        if any(time_ms < 0 for time_ms in wanted.values()):
+            raise ValueError("a time is in ms since 1970, and not negative")
+        found = self._look_up(wanted, timeout)
+        return {each: at if at.offset >= 0 else None for each, at in found.items()}
+
+    def beginning_offsets(
+        self, *partitions: Any, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition.
+
+        Raises:
+            ClientError: see `offsets_for_times`.
+        """
+        wanted = dict.fromkeys(partitions_of(partitions), EARLIEST)
+        return {each: at.offset for each, at in self._look_up(wanted, timeout).items()}
+
+    def end_offsets(
+        self, *partitions: Any, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offset after the last record that can be read, for each partition.
+
+        Raises:
+            ClientError: see `offsets_for_times`.
+        """
+        wanted = dict.fromkeys(partitions_of(partitions), LATEST)
+        return {each: at.offset for each, at in self._look_up(wanted, timeout).items()}
+
+    def _look_up(
+        self, times: Mapping[TopicPartition, int], timeout: float | None
+    ) -> dict[TopicPartition, FoundOffset]:
+        with self._use:
+            self._check_usable()
+            deadline = self._deadline(timeout)
+            with self._lock:
+                operation = self._machine.fetcher.lookups.look_up(
+                    times, monotonic_ms() + deadline.timeout_ms
+                )
+                self._finish(operation)
+            return found_offsets(operation)
+
+    # -- commits --------------------------------------------------------------------------------
+
+    def commit(
+        self, offsets: Offsets | Record | Batch | None = None, *, timeout: float | None = None
+    ) -> None:
+        """Commit, and wait until it is done: by default the positions, behind all that was returned.
+
+        `offsets` may be a record or a batch, behind which is committed, or a mapping from partitions to
+        offsets of next records (or `CommittedOffset`, with metadata). `timeout` is in seconds, by
+        default `default.api.timeout.ms`.
+
+        Raises:
+            CommitFailedError: the group has given the partitions to others.
+            RequestTimeoutError: the coordinator does not answer in time.
+            BrokerError: it refuses (REBALANCE_IN_PROGRESS: poll, then try again).
+            ConsumerStateError: the consumer has no group.
+        """
+        with self._use:
+            self._check_usable()
+            self._note_part()
+            deadline = self._deadline(timeout)
+            with self._lock:
+                operation = self._needed_commits().commit(
+                    self._to_commit(offsets), monotonic_ms() + deadline.timeout_ms
+                )
+                self._finish(operation)
+            self._call_commit_calls()
+            if operation.error is not None:
+                raise operation.error
+
+    def commit_async(
+        self,
+        offsets: Offsets | Record | Batch | None = None,
+        callback: Callable[[ClientError | None], Any] | None = None,
+    ) -> None:
+        """Commit in the background, as `commit` does. It is tried once.
+
+        `callback` is called in a later call of the consumer, with the error, or None. Without a
+        callback, errors are logged.
+
+        Raises:
+            ConsumerStateError: the consumer has no group.
+        """
+        with self._use:
+            self._check_usable()
+            self._note_part()
+            with self._lock:
+                operation = self._needed_commits().commit(self._to_commit(offsets))
+                self._commit_calls.append(CommitCall(operation, callback))
+                self._work()
+                self._keep()
+
+    def committed(
+        self, *partitions: Any, timeout: float | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return the committed offsets of partitions. Those without one are missing.
+
+        Raises:
+            ClientError: the coordinator refuses, or does not answer in time.
+            ConsumerStateError: the consumer has no group.
+        """
+        with self._use:
+            self._check_usable()
+            deadline = self._deadline(timeout)
+            with self._lock:
+                operation = self._needed_commits().fetch(
+                    partitions_of(partitions), monotonic_ms() + deadline.timeout_ms
+                )
+                self._finish(operation)
+            if operation.error is not None:
+                raise operation.error
+            return dict(operation.offsets)
+
+    def _call_commit_calls(self) -> None:
+        """Tell of the commits that have ended, in order."""
+        while self._commit_calls and self._commit_calls[0].operation.done:
+            operation, callback = self._commit_calls.pop(0)
+            if callback is not None:
+                callback(operation.error)
+            elif operation.error is not None:
+                self._warn(operation.error)
+
+    def _finish(self, operation: Operation) -> None:
+        """Wait for the end of an operation with a deadline. The caller has the lock."""
+        reaching = Reaching(self._routes)
+
+        def is_done() -> bool:
+            if not operation.done:
+                reaching.check()
+            return operation.done
+
+        self._wait_until(is_done, None)
+
+    def _deadline(self, timeout: float | None) -> Deadline:
+        default_ms = self._options.api_timeout_ms
+        return Deadline(default_ms if timeout is None else round(timeout * 1000))
+
+    def _too_late(self, what: str, deadline: Deadline) -> RequestTimeoutError:
+        reason = self._routes.last_error
+        return RequestTimeoutError(
+            f"{what} is not known after {deadline.timeout_ms} ms"
+            f"{'' if reason is None else f'; the last failure was: {reason}'}"
+        )
