@@ -139,7 +139,7 @@ def test_every_package_of_the_serving_process_is_kept_light(contract: str) -> No
 
 def test_only_env_and_what_is_no_part_of_a_node_may_use_the_operating_system() -> None:
     sources = next(c for c in CONTRACTS if c["name"] == SEAMS)["source_modules"]
-    free = {"cli", "client", "demo", "env", "pipelines", "sim", "spark", "testing"}
+    free = {"cli", "client", "demo", "env", "pipelines", "sim", "spark", "streams", "testing"}
     free |= {"connect", "connectors", "rest"}
     assert packages(PACKAGE) - free == {name.rpartition(".")[2] for name in sources}
 

@@ -1,0 +1,1 @@
+"""What a program has declared, before it becomes a topology."""

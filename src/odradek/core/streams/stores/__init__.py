@@ -1,0 +1,1 @@
+"""State stores of tasks, and their changelogs."""

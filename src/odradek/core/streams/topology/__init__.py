@@ -1,0 +1,1 @@
+"""Topologies as data, and their text."""
