@@ -65,6 +65,21 @@ def _pytest(*paths: str) -> tuple[str, ...]:
     return (*PYTEST, *paths)
 
 
+_SPARK_WRITES = (
+    "src/odradek/spark/transactional.py",
+    "src/odradek/spark/writers.py",
+    "src/odradek/spark/markers.py",
+    "src/odradek/spark/sharing.py",
+    "src/odradek/spark/exchange.py",
+    "src/odradek/spark/topic_writer.py",
+    "src/odradek/spark/producing.py",
+    "src/odradek/spark/distribution.py",
+    "src/odradek/spark/readers.py",
+    "src/odradek/client/producer",
+)
+"""What decides whether Spark writes each record once."""
+
+
 def _module(name: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", name, *arguments)
 
@@ -172,15 +187,26 @@ LONG_TESTS = (
         "pipelines", "the pipelines of examples/, each reconciled", 1,
         _pytest(
             "-m", "long", "tests/spark/test_pipelines.py", "tests/spark/test_examples.py",
-            "tests/spark/test_pipeline_command.py",
+            "tests/spark/test_pipeline_command.py", "tests/spark/test_own_data.py",
         ),
         concerns=("src/odradek/pipelines", "examples"),
+    ),
+    LongTest(
+        "pipeline-kills",
+        "records of own data for each pipeline, which is killed twice and compared with DuckDB", 200_000,
+        _module("tests.pipelines.own_kills"), has_count_argument=True,
+        concerns=("src/odradek/pipelines/own", "examples", "tests/pipelines/own_kills"),
+    ),
+    LongTest(
+        "spark-machines", "runs on a standalone cluster of Spark, one of whose two workers is killed", 18,
+        _module("tests.spark.faults.machines"), has_count_argument=True,
+        concerns=("src/odradek/spark/transactional.py", "tests/spark/faults/machines"),
     ),
     LongTest(
         "spark-exactly-once",
         "exactly-once queries with kills of their processes and of brokers, and other faults", 200,
         _module("tests.spark.faults"), has_count_argument=True,
-        concerns=("src/odradek/spark", "tests/spark/faults"),
+        concerns=(*_SPARK_WRITES, "tests/spark/faults"),
     ),
     LongTest(
         "spark-speculation", "seven queries of which Spark runs two attempts of a task at the same time", 1,
@@ -204,7 +230,7 @@ LONG_TESTS = (
     LongTest(
         "spark-at-least-once", "at-least-once queries with the same kills, which repeat records", 20,
         _module("tests.spark.faults", "--guarantee", "at-least-once"), has_count_argument=True,
-        concerns=("src/odradek/spark", "tests/spark/faults"),
+        concerns=(*_SPARK_WRITES, "tests/spark/faults"),
     ),
     LongTest(
         "spark-own-sink", "queries with Spark's own sink and the same kills, which repeat records",

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pandas as pd
 
 STAGES = ("scheduled", "departed", "landed", "punctual")
 """The stages of the funnel. An action of a stage follows an action of the stage before it."""
-END_MS = 1_391_212_800_000
-"""The time of the last record, 1 February 2014. It ends all sessions."""
-END = "end"
-"""The visitor of the last record."""
 
 
 def actions(flights: pd.DataFrame) -> pd.DataFrame:
@@ -49,8 +44,3 @@ def records(table: pd.DataFrame) -> Iterator[tuple[str, str]]:
     """Yield a record for each action, with the visitor as key."""
     text = table.to_json(orient="records", lines=True)
     return zip(table["visitor"], text.splitlines(), strict=True)
-
-
-def end() -> tuple[str, str]:
-    """Return the last record."""
-    return END, json.dumps({"visitor": END, "action": END, "time": END_MS})

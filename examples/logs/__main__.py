@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import argparse
 import sys
+from datetime import datetime
 from pathlib import Path
 
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
-from examples.logs.lake import Lake
+from examples.logs.lake import UNDATED, Lake
 from examples.logs.shipping import ship
 from odradek.config import extras
 from odradek.pipelines.catalogue import Pipeline
 from odradek.pipelines.command import command
 from odradek.pipelines.inputs import STDIN, files
+from odradek.pipelines.own.source import listed
+from odradek.pipelines.picture import Bars, Lines, draw
 from odradek.pipelines.places import Line, PipelineError, Places
 
 TOPIC = "logs"
 LINES_PER_BATCH = 20_000
 DAYS_SHOWN = 10
-SKIPPED_SHOWN = 20
 
 
 def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
@@ -29,14 +31,11 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
     from examples.logs.check import reconcile
 
     places.create(TOPIC)
-    shipment = ship(places, TOPIC, files(options.input, places.output / "input"))
-    skipped = [str(each) for each in shipment.skipped]
-    skipped += [f"{file}: line {line} is skipped: too long" for file, line in shipment.too_long]
-    for each in skipped[:SKIPPED_SHOWN]:
-        console.print(each, markup=False)
-    if len(skipped) > SKIPPED_SHOWN:
-        console.print(f"... and {len(skipped) - SKIPPED_SHOWN} more")
-    count = len(shipment.bytes_read)
+    shipped = ship(places, TOPIC, files(options.input, places.output / "input"))
+    shipment = shipped.shipment
+    for text in listed(shipment):
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    count = len(shipped.bytes_read)
     console.print(f"{shipment.sent} lines of {count} files are in the topic {TOPIC}")
     if not shipment.sent:
         raise PipelineError(f"there are no lines in {', '.join(map(str, options.input))}")
@@ -46,7 +45,7 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
     console.print(f"\nThe last lines with {options.search!r}:")
     for row in lake.search(options.search, 5).collect():
         console.print(f"  {row.time} {Path(row.file).name}:{row.line} {row.text}", markup=False)
-    return reconcile(shipment, lake.files())
+    return reconcile(shipped, lake.files())
 
 
 def _print_days(console: Console, lake: Lake) -> None:
@@ -60,6 +59,15 @@ def _print_days(console: Console, lake: Lake) -> None:
     for row in days.orderBy(sf.desc("day")).limit(DAYS_SHOWN).collect():
         table.add_row(row.day, str(row.lines), str(row.files), str(row.errors))
     console.print(table)
+    by_level = lake.read().groupBy("level").count().orderBy(sf.desc("count")).collect()
+    levels = {row.level or "no level": float(row["count"]) for row in by_level}
+    dated = days.where(sf.col("day") != UNDATED).orderBy("day").collect()
+    series = {
+        name: [(datetime.fromisoformat(row.day), float(row[name])) for row in dated]
+        for name in ("lines", "errors")
+    }
+    panels = (Bars("Lines by level", levels), Lines("Lines of each day", series))
+    draw(console, lake.places, "logs", "Log files", panels)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,5 +96,11 @@ def check(options: argparse.Namespace) -> None:
         raise ValueError(f"the check needs DuckDB: {extras.install(extras.DEMO)}")
 
 
+def continues(options: argparse.Namespace) -> bool:
+    """Return that a run continues: each line is sent once."""
+    del options
+    return True
+
+
 if __name__ == "__main__":
-    sys.exit(command(Pipeline("logs", run, add_arguments, check, is_example=True)))
+    sys.exit(command(Pipeline("logs", run, add_arguments, check, True, continues)))

@@ -76,7 +76,7 @@ def reconcile(places: Places, sent: int) -> list[Line]:
     differing = pairs.where(~sf.coalesce(is_equal, sf.lit(False)))
     return [
         ("samples in the topic", sent, samples.count()),
-        ("samples in windows", sent, written.agg(sf.sum("samples")).first()[0] or 0),
+        ("samples in windows", sent, written.agg(sf.sum("samples")).collect()[0][0] or 0),
         ("windows", expected.count(), written.count()),
         ("windows that differ from a batch query", 0, differing.count()),
         ("alerts", alerts(expected).count(), raised.count()),

@@ -94,7 +94,7 @@ def reconcile(places: Places, sent: int) -> list[Line]:
     return [
         (f"flights in {RAW}", sent, raw.count()),
         (f"flights in {ENRICHED}", sent, middle.count()),
-        (f"flights counted in {DAILY}", sent, found.agg(sf.sum("flights")).first()[0]),
+        (f"flights counted in {DAILY}", sent, found.agg(sf.sum("flights")).collect()[0][0]),
         (f"rows of {DAILY}", expected.count(), found.count()),
         (f"rows of {DAILY} that differ from a batch query", 0, differing(expected, found)),
     ]

@@ -94,7 +94,10 @@ def suggest(places: Places, night: int) -> None:
     )
     writer = as_json(best, "user").write.format("odradek").mode("append")
     writer.options(
-        **places.options, topic=SUGGESTIONS, txnAppId=SUGGESTIONS, txnVersion=night
+        **places.options,
+        topic=SUGGESTIONS,
+        txnAppId=places.checkpoint(SUGGESTIONS),
+        txnVersion=night,
     ).save()
 
 

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from examples.logs.check import reconcile
-from examples.logs.shipping import Shipment
+from examples.logs.shipping import Shipped
+
+from odradek.pipelines.own.shipping import Position, Shipment
 
 TEXTS = ["2026-11-28 01:00:00 ERROR a", "no time: Info", ""]
 NOON = datetime(2026, 11, 28, 1, tzinfo=UTC)
@@ -17,16 +19,16 @@ RIGHT = [("2026-11-28", NOON, "error"), ("undated", None, "info"), ("undated", N
 
 
 @pytest.fixture
-def shipment(tmp_path: Path) -> Shipment:
+def shipped(tmp_path: Path) -> Shipped:
     file = tmp_path / "app.log"
     content = "\n".join(TEXTS).encode() + b"\n"
     file.write_bytes(content + b"written later\n")
-    return Shipment({str(file): len(content)}, sent=len(TEXTS))
+    return Shipped(Shipment({str(file): Position(3, 3)}), {str(file): len(content)})
 
 
-def lake(directory: Path, shipment: Shipment, rows) -> list[str]:
+def lake(directory: Path, shipped: Shipped, rows) -> list[str]:
     """Parquet files with rows (line, day, time, level)."""
-    (file,) = shipment.bytes_read
+    (file,) = shipped.bytes_read
     paths = []
     for count, (line, day, time, level) in enumerate(rows):
         path = directory / f"day={day}" / f"{count}.parquet"
@@ -60,8 +62,8 @@ ROWS = [(number, *each) for number, each in enumerate(RIGHT, 1)]
     ],
     ids=["right", "lost", "doubled", "level", "time", "day"],
 )
-def test_the_lake_is_compared_with_the_file(tmp_path, shipment, rows, found, differing):
-    by_file, everything, differences = reconcile(shipment, lake(tmp_path, shipment, rows))
+def test_the_lake_is_compared_with_the_file(tmp_path, shipped, rows, found, differing):
+    by_file, everything, differences = reconcile(shipped, lake(tmp_path, shipped, rows))
     assert by_file[1:] == (3, min(found, 3))
     assert everything == ("all lines that were given", 3, found)
     assert differences[1:] == (0, differing)

@@ -38,19 +38,21 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    ("run", "flights", "shown"),
+    ("pipeline", "words", "shown"),
     [
-        (stages.run, 1500, "flights counted in flights.daily"),
-        (activity.run, 800, "punctual, in the funnel"),
-        (commitlog.run, 2500, "rows of the rebuilt table that differ"),
-        (suggestions.run, None, "users with suggestions"),
+        (stages, ["--flights", "1500"], "flights counted in flights.daily"),
+        (activity, ["--flights", "800"], "punctual, in the funnel"),
+        (commitlog, ["--flights", "2500"], "rows of the rebuilt table that differ"),
+        (suggestions, [], "users with suggestions"),
     ],
     ids=["stages", "activity", "commitlog", "suggestions"],
 )
-def test_what_went_in_came_out(spark, servers, tmp_path, run, flights, shown):
+def test_what_went_in_came_out(spark, servers, tmp_path, pipeline, words, shown):
     console = Console(file=io.StringIO(), width=200)
     places = Places(spark, servers, tmp_path / "output")
-    lines = run(console, places, argparse.Namespace(flights=flights))
+    parser = Parser()
+    pipeline.add_arguments(parser)
+    lines = pipeline.run(console, places, parser.parse_args(words))
     code = show(console, lines)
     assert code == 0, console.file.getvalue()
     assert shown in console.file.getvalue()
@@ -68,9 +70,9 @@ def run_logs(spark, servers, directory, *given: Path) -> tuple[str, list, Path]:
 
 @pytest.fixture
 def topic_of_logs(cluster):
-    """Deletes the topic at the end."""
+    """Deletes the topics at the end."""
     yield
-    delete_topics(cluster, [logs.TOPIC])
+    delete_topics(cluster, [logs.TOPIC, f"{logs.TOPIC}.positions"])
 
 
 def test_logs_of_all_kinds_are_read_or_listed(spark, servers, tmp_path, topic_of_logs):
@@ -89,7 +91,7 @@ def test_logs_of_all_kinds_are_read_or_listed(spark, servers, tmp_path, topic_of
     shown, lines, lake = run_logs(spark, servers, tmp_path, given)
     assert "11 lines of 6 files are in the topic" in shown
     assert f"{given / 'binary'}: 10 lines are skipped: it is not text" in shown
-    assert f"{given / 'long'}: line 1 is skipped: too long" in shown
+    assert f"{given / 'long'}: line 1 is no row: it is too long" in shown
     assert f"{given / 'cut.gz'}: an unknown number of lines are skipped: it is damaged" in shown
     assert (str(given / "deep" / "app"), 3, 3) in lines
     assert ("all lines that were given", 22, 22) in lines

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.exceptions import NoArgsIsHelpError
 from click.shell_completion import CompletionItem
 
 import odradek
@@ -62,6 +63,7 @@ COMMANDS = {
         "odradek.cli.pipeline:pipeline",
         "Run pipelines on Spark, and show those that run.",
     ),
+    "spark": ("odradek.cli.spark:spark", "Change checkpoints of Spark's streaming queries."),
     "demo": ("odradek.cli.demo:demo", "Send real data through a broker and Spark."),
     "format": ("odradek.cli.format:format_command", "Prepare the log directories of a new node."),
     "completion": (
@@ -159,8 +161,11 @@ def run(args: Sequence[str] | None = None) -> int:
         return EXIT_OUTPUT_CLOSED
     except click.Abort:
         return EXIT_INTERRUPTED
-    except click.UsageError as error:
+    except NoArgsIsHelpError as error:
         error.show()
+        return EXIT_USAGE
+    except click.UsageError as error:
+        _show_usage_error(error)
         return EXIT_USAGE
     except click.ClickException as error:
         error.show()
@@ -171,6 +176,14 @@ def run(args: Sequence[str] | None = None) -> int:
         print_error(error)
         return EXIT_FAILED
     return code if isinstance(code, int) else 0
+
+
+def _show_usage_error(error: click.UsageError) -> None:
+    """Print the sentence first, and then the usage, which click would print first."""
+    click.echo(f"Error: {error.format_message()}", err=True)
+    if error.ctx is not None:
+        click.echo(error.ctx.get_usage(), err=True)
+        click.echo(f"Try '{error.ctx.command_path} --help' for help.", err=True)
 
 
 def main() -> None:

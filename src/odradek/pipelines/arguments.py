@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 from typing import NoReturn
 
@@ -47,3 +48,33 @@ def seconds(text: str) -> float:
     if not (number > 0 and math.isfinite(number)):
         raise argparse.ArgumentTypeError(f"must be a number of seconds above 0; it is {text!r}")
     return number
+
+
+def number(text: str) -> float:
+    """Return a number.
+
+    Raises:
+        argparse.ArgumentTypeError: it is another text.
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise argparse.ArgumentTypeError(f"must be a number; it is {text!r}")
+    return found
+
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def duration_s(text: str) -> int:
+    """Return a time like 90s, 30m, 6h or 1d in seconds, at least 1.
+
+    Raises:
+        argparse.ArgumentTypeError: it is another text.
+    """
+    found = re.fullmatch(r"(\d{1,9})([smhd])", text)
+    if found is None or int(found[1]) < 1:
+        raise argparse.ArgumentTypeError(f"must be a time like 90s, 30m, 6h or 1d; it is {text!r}")
+    return int(found[1]) * _UNITS_S[found[2]]

@@ -23,7 +23,7 @@ import odradek
 from odradek.config import extras
 
 EXAMPLES = "examples"
-RUN, ADD_ARGUMENTS, CHECK = "run", "add_arguments", "check"
+RUN, ADD_ARGUMENTS, CHECK, CONTINUES = "run", "add_arguments", "check", "continues"
 
 Run = Callable[..., Any]
 """Gets a console, places and options. Returns lines to reconcile, or None: then the pipeline lasts
@@ -40,13 +40,15 @@ class NotAPipelineError(TypeError):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A loaded pipeline. An example sends its own data, so it needs a new output directory."""
+    """A loaded pipeline. An example needs a new output directory, unless it continues."""
 
     name: str
     run: Run
     add_arguments: Callable[[argparse.ArgumentParser], None] | None = None
     check: Callable[[argparse.Namespace], None] | None = None
     is_example: bool = False
+    continues: Callable[[argparse.Namespace], bool] | None = None
+    """Says whether an example that was stopped or killed continues in the same output directory."""
 
 
 def clone() -> Path | None:
@@ -168,7 +170,8 @@ def _pipeline(name: str, module: ModuleType, *, is_example: bool = False) -> Pip
             "See docs/pipelines.md"
         )
     add, check = getattr(module, ADD_ARGUMENTS, None), getattr(module, CHECK, None)
-    return Pipeline(name, run, add, check, is_example)
+    continues = getattr(module, CONTINUES, None)
+    return Pipeline(name, run, add, check, is_example, continues)
 
 
 def parse(

@@ -89,8 +89,10 @@ def blocks(path: Path, limit: int | None = None) -> Iterator[bytes]:
     try:
         with path.open("rb") as raw:
             file = _decompressed(raw)
+            # `read` loses what it has when it comes to the damage of a file.
+            read = getattr(file, "read1", file.read)
             while left is None or left > 0:
-                block = file.read(BLOCK_BYTES if left is None else min(left, BLOCK_BYTES))
+                block = read(BLOCK_BYTES if left is None else min(left, BLOCK_BYTES))
                 if not block:
                     return
                 left = None if left is None else left - len(block)

@@ -6,7 +6,7 @@ Reconciliation compares the results of a pipeline with the data that was sent.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,9 @@ from odradek.client.security import parse_security
 
 CREATED = "topics"
 """The file in the output directory that has the topics which were created."""
+
+TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"}
+"""Times in JSON with microseconds: Spark's default cuts them after milliseconds."""
 
 Line = tuple[str, object, object]
 """One comparison: a description, the expected value, and the value that was found."""
@@ -54,6 +57,11 @@ class Places:
     """Whether an earlier run has left its checkpoints, so that its queries continue."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when the user stops the pipeline."""
+    on_sent: Callable[[int], None] = field(default=lambda count: None)
+    """Called with the number of rows that are in the pipeline's topic."""
+    on_total: Callable[[int], None] | None = None
+    """Called with the number of rows that there are to send, at most, when it is known; None if nobody
+    wants to know it."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -197,7 +205,7 @@ def as_json(rows: DataFrame, key: str | Column) -> DataFrame:
     """Return records with a key, and the row as a JSON value."""
     column = sf.col(key) if isinstance(key, str) else key
     return rows.select(
-        column.cast("string").alias("key"), sf.to_json(sf.struct("*")).alias("value")
+        column.cast("string").alias("key"), sf.to_json(sf.struct("*"), TIMES).alias("value")
     )
 
 

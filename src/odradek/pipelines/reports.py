@@ -23,6 +23,10 @@ class Report:
     rows_per_second: float
     duration_ms: int
     lag: int | None
+    watermark: str | None = None
+    """The time that the query's event times have passed, as ISO text."""
+    state_rows: int = 0
+    """The rows in the state of the query."""
 
     def line(self) -> str:
         """Return the report as a line of text."""
@@ -44,4 +48,6 @@ def report_of(progress: Mapping[str, Any]) -> Report:
         rows_per_second=query_progress.rate(progress),
         duration_ms=query_progress.duration_ms(progress),
         lag=query_progress.lag(progress),
+        watermark=query_progress.watermark(progress),
+        state_rows=query_progress.state(progress)[0],
     )

@@ -47,6 +47,7 @@ from odradek.pipelines.listener import ProgressListener, checkpoint_and_groups
 from odradek.pipelines.places import Line, PipelineError, Places, StoppedError, show
 from odradek.pipelines.reports import Report
 from odradek.pipelines.runs import AlreadyRunningError, QueryState, Run, RunFile
+from odradek.pipelines.view import View
 from odradek.spark.java import NoJavaError
 from odradek.spark.sentences import sentence
 
@@ -101,7 +102,7 @@ def execute(pipeline: Pipeline, arguments: Any, options: RunOptions) -> int:
         AlreadyRunningError: another process runs the pipeline with this output.
     """
     existed = options.output.exists()
-    if existed and pipeline.is_example:
+    if existed and not _continues(pipeline, arguments):
         raise OutputExistsError(
             f"{options.output} exists. An example sends its own data, so it needs a new directory: "
             "remove this one, or choose another --output"
@@ -109,6 +110,13 @@ def execute(pipeline: Pipeline, arguments: Any, options: RunOptions) -> int:
     execution = _Execution(pipeline, arguments, options, is_continued=existed)
     with _signals(execution):
         return execution.run()
+
+
+def _continues(pipeline: Pipeline, arguments: Any) -> bool:
+    """Return whether a run with the same output directory continues this one."""
+    if not pipeline.is_example:
+        return True
+    return pipeline.continues is not None and pipeline.continues(arguments)
 
 
 @contextmanager
@@ -138,10 +146,15 @@ class _Execution:
         self._options = options
         self._is_continued = is_continued
         self._console = Console(stderr=options.as_json)
+        is_live = self._console.is_terminal and not (options.as_json or options.verbose)
+        self._view = View(self._console) if is_live else None
         self._stopping = threading.Event()
         self._must_hurry = threading.Event()
         self._spark: SparkSession | None = None
         self._code = EXIT_FAILED
+        self._error: str | None = None
+        self._lines: list[Line] | None = None
+        """What is reconciled, to be shown at the end."""
         self._lock = threading.Lock()
         """Held by the thread that changes or writes `_state`."""
         output = str(options.output.resolve())
@@ -164,6 +177,15 @@ class _Execution:
 
     def run(self) -> int:
         """Run the pipeline, and return the exit code."""
+        if self._view is None:
+            code = self._run_all()
+        else:
+            with self._view.shown():
+                code = self._run_all()
+        self._show_end()
+        return code
+
+    def _run_all(self) -> int:
         running: RunningBroker | None = None
         try:
             running = self._broker()
@@ -184,6 +206,7 @@ class _Execution:
 
     def _broker(self) -> RunningBroker:
         options = self._options
+        self._phase("Connecting to the broker" if options.servers else "Starting the broker")
         if options.servers is not None:
             broker.check(options.servers, parse_security(options.client_settings))
             return RunningBroker(options.servers)
@@ -217,6 +240,7 @@ class _Execution:
 
     def _run(self, running: RunningBroker) -> None:
         options = self._options
+        self._phase(f"Starting Spark on {self._state.master}")
         conf = settings.conf_for(options.master, is_small=self._pipeline.is_example)
         try:
             self._spark = spark = odradek.spark.session(
@@ -248,8 +272,10 @@ class _Execution:
             None if running.process is None else running.process.pid,
             self._is_continued,
             self._stopping,
+            *(() if self._view is None else (self._view.sent, self._view.total)),
         )
         self._say_begin()
+        self._phase("Running")
         lines = self._pipeline.run(self._console, places, self._arguments)
         if lines is None:
             self._wait(spark)
@@ -274,8 +300,9 @@ class _Execution:
                 dict(zip(("what", "expected", "found"), map(str, e), strict=True)) for e in lines
             ]
             self._event("reconciled", lines=found)
-            return 0 if all(expected == found for _, expected, found in lines) else EXIT_FAILED
-        return show(self._console, lines)
+        else:
+            self._lines = lines
+        return 0 if all(expected == found for _, expected, found in lines) else EXIT_FAILED
 
     # -- reports ----------------------------------------------------------------------------
 
@@ -300,7 +327,11 @@ class _Execution:
             self._state.queries[report.query_id] = QueryState(report, *found)
             self._file.save(self._state)
         if self._options.as_json:
-            self._event("batch", **asdict(report))
+            content = asdict(report)
+            del content["watermark"], content["state_rows"]
+            self._event("batch", **content)
+        elif self._view is not None:
+            self._view.batch(report)
         else:
             self._print(report.line())
 
@@ -311,6 +342,13 @@ class _Execution:
             if query is not None:
                 self._state.queries[query_id] = replace(query, is_active=False)
                 self._file.save(self._state)
+
+    def _phase(self, text: str) -> None:
+        """Say what is done now: in the view, or in a line."""
+        if self._view is not None:
+            self._view.phase(text)
+        elif not self._options.as_json:
+            self._print(text)
 
     def _event(self, kind: str, **content: Any) -> None:
         sys.stdout.write(json.dumps({"event": kind, **content}) + "\n")
@@ -330,10 +368,17 @@ class _Execution:
         if self._options.as_json:
             self._event("failed", error=text)
         else:
+            self._error = text
+
+    def _show_end(self) -> None:
+        """Print the results, or the error, when the view has ended."""
+        if self._error is not None:
             errors = Console(stderr=True)
             errors.print(
-                f"Error: {text}", style="red", markup=False, highlight=False, soft_wrap=True
+                f"Error: {self._error}", style="red", markup=False, highlight=False, soft_wrap=True
             )
+        elif self._lines is not None:
+            show(self._console, self._lines)
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -347,8 +392,8 @@ class _Execution:
         if self._spark is not None:
             self._stop_spark(self._spark)
         worker.join(END_TIMEOUT_S)
-        is_example = self._pipeline.is_example
-        self._print("Stopped." if is_example else "Stopped. The same command continues.")
+        continues = _continues(self._pipeline, self._arguments)
+        self._print("Stopped. The same command continues." if continues else "Stopped.")
 
     def _stop_spark(self, spark: SparkSession) -> None:
         """Stop queries and Spark, before the broker stops."""

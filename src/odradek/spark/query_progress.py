@@ -52,6 +52,12 @@ def state(progress: Progress) -> tuple[int, int]:
     )
 
 
+def watermark(progress: Progress) -> str | None:
+    """Return the watermark as ISO text; None if the query has none, or none yet."""
+    found = progress.get("eventTime", {}).get("watermark")
+    return None if found is None or found.startswith("1970-01-01T00:00:00") else str(found)
+
+
 def _lag(source: Mapping[str, Any]) -> int | None:
     """Return how many offsets are left, if the source has offsets by topic and partition."""
     latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))

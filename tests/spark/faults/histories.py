@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psutil
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -337,7 +337,10 @@ class Runs:
         if self._drivers is None:
             self._drivers = self._new_drivers(self._brokers, on_cluster=plan.on_cluster)
         directory = self._directory / f"run-{plan.seed}"
-        return Run(plan, self._brokers, self._drivers, directory, self._guarantee)
+        return self._make(plan, self._brokers, self._drivers, directory, self._guarantee)
+
+    def _make(self, *arguments: Any) -> Run:
+        return Run(*arguments)
 
     def _new_drivers(self, brokers: Brokers, *, on_cluster: bool) -> Drivers:
         self._drivers_started += 1

@@ -43,6 +43,7 @@ class StandaloneCluster:
         self._hosts = hosts
         self._port = free_port()
         self._processes: list[Child] = []
+        self._workers: dict[int, Child] = {}
 
     @property
     def master(self) -> str:
@@ -54,23 +55,28 @@ class StandaloneCluster:
         while not self._listens():
             assert time.monotonic() < deadline, "the master does not start"
             time.sleep(0.1)
-        for number, host in enumerate(self._hosts):
-            directory = str(self._directory / f"worker-{number}")
-            words = ["--cores", "4", "--memory", "3g", "--work-dir", directory, self.master]
-            self._start("worker.Worker", host, *words)
+        for number in range(len(self._hosts)):
+            self.start_worker(number)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes:
-            family = [process, *psutil.Process(process.pid).children(recursive=True)]
-            for each in family:
-                try:
-                    each.kill()
-                except psutil.NoSuchProcess:
-                    continue
-            process.close()
+        for process in (*self._processes, *self._workers.values()):
+            _kill(process)
 
-    def _start(self, name: str, host: str, *words: str) -> None:
+    def start_worker(self, number: int) -> None:
+        """Start a worker, which does not run."""
+        directory = str(self._directory / f"worker-{number}")
+        words = ["--cores", "4", "--memory", "3g", "--work-dir", directory, self.master]
+        self._workers[number] = self._start("worker.Worker", self._hosts[number], *words)
+
+    def kill_worker_of(self, executor: psutil.Process) -> int:
+        """Kill the worker of an executor with all its executors, and return its number."""
+        parents = {each.pid for each in executor.parents()}
+        (number,) = [each for each, process in self._workers.items() if process.pid in parents]
+        _kill(self._workers.pop(number))
+        return number
+
+    def _start(self, name: str, host: str, *words: str) -> Child:
         home, java_home = self._homes()
         environment = {
             **self._environment,
@@ -84,7 +90,10 @@ class StandaloneCluster:
         command = [f"{home}/bin/spark-class", f"org.apache.spark.deploy.{name}"]
         command += ["--host", host, "--webui-port", "0", *words]
         log = self._directory / "cluster.log"
-        self._processes.append(Child(command, output=log, environment=environment))
+        process = Child(command, output=log, environment=environment)
+        if name.startswith("master"):
+            self._processes.append(process)
+        return process
 
     def _homes(self) -> list[str]:
         """Return the directories of Spark and of Java."""
@@ -97,3 +106,14 @@ class StandaloneCluster:
         except OSError:
             return False
         return True
+
+
+def _kill(process: Child) -> None:
+    """Kill a process and those that it has started."""
+    family = [process, *psutil.Process(process.pid).children(recursive=True)]
+    for each in family:
+        try:
+            each.kill()
+        except psutil.NoSuchProcess:
+            continue
+    process.close()
