@@ -144,10 +144,9 @@ class BriefApacheKafka(ApacheKafka):
 
 
 class NextApacheKafka(BriefApacheKafka):
-    """A `BriefApacheKafka` of the next version, at the feature levels that Odradek has, too."""
+    """A `BriefApacheKafka` of the next version."""
 
     name = f"Apache Kafka {NEXT_VERSION}"
-    format_options = ("--release-version", "4.3-IV0")
 
     @staticmethod
     def find_jars() -> list[Path]:

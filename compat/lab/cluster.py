@@ -48,6 +48,8 @@ from odradek.wire.generated.metadata_response import MetadataResponse
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 ODRADEK, APACHE = "odradek", "apache"
 BOTH_ROLES = "broker,controller"
+MIXED_RELEASE = "4.3-IV0"
+"""The features of a cluster with nodes of Apache Kafka 4.3."""
 QUICK_SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
@@ -86,6 +88,8 @@ class _Configured(Broker):
 
     node_id: int
     is_broker: bool
+    release = ""
+    """The release with whose features the cluster is formatted; empty for the node's own."""
     credentials: Sequence[str] = ()
     """The credentials of SCRAM with which the cluster is formatted, as for `--add-scram`."""
 
@@ -107,8 +111,9 @@ class _Configured(Broker):
         raise NotImplementedError
 
     @property
-    def _added_credentials(self) -> list[str]:
-        return [word for each in self.credentials for word in ("--add-scram", each)]
+    def _options(self) -> list[str]:
+        release = ["--release-version", self.release] if self.release else []
+        return [*release, *(word for each in self.credentials for word in ("--add-scram", each))]
 
     def _serves(self) -> bool:
         """Whether the node accepts connections, and is an unfenced broker if it is a broker."""
@@ -134,7 +139,7 @@ class OdradekMember(_Configured, OdradekNode):
 
     def _format(self) -> None:
         words = [str(self.program), "format", "-t", CLUSTER_ID, "--config", str(self.properties)]
-        words += self._added_credentials
+        words += self._options
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BrokerFailed(f"{self.name} was not formatted: {done.stderr}")
@@ -162,7 +167,7 @@ class ApacheMember(_Configured, BriefApacheKafka):
         tool = self._java("kafka.tools.StorageTool", ("-Xmx128m", "-XX:TieredStopAtLevel=1"))
         words = [*tool, "format", "-t", CLUSTER_ID, "-c", str(self.properties)]
         words += [word for each in self.features for word in ("--feature", each)]
-        words += self._added_credentials
+        words += self._options
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BrokerFailed(f"{self.name} was not formatted: {done.stdout}{done.stderr}")
@@ -193,6 +198,8 @@ class Cluster:
             each: free_port() for each, member in members.items() if member.is_controller
         }
         self._settings = dict(settings)
+        mixes = any(each.program == APACHE for each in members.values())
+        self._release = MIXED_RELEASE if mixes else ""
         self.nodes: dict[int, Node] = {each: self._new(each, port) for each, port in ports.items()}
 
     def _new(self, node_id: int, port: int) -> Node:
@@ -219,9 +226,10 @@ class Cluster:
             **self._settings,
         }
         serving = port if member.is_broker else self._controller_ports[node_id]
-        return self._kinds[member.program](
-            node_id, settings, self._directory / str(node_id), serving
-        )
+        path = self._directory / str(node_id)
+        node = self._kinds[member.program](node_id, settings, path, serving)
+        node.release = self._release
+        return node
 
     @property
     def brokers(self) -> list[Node]:

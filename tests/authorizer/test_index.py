@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address, ip_network
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from odradek.core.authorizer.address_ranges import parse_range
 from odradek.core.authorizer.authorizer import StandardAuthorizer
 from odradek.core.authorizer.filters import AclFilter
 from odradek.core.authorizer.index import AclIndex
@@ -23,7 +27,7 @@ LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 NAMES = ("a", "ab", "abc", "b", "bc", WILDCARD)
 USERS = ("User:a", "User:b", "Group:a", ANYONE)
-HOSTS = ("10.0.0.1", "::1", WILDCARD)
+HOSTS = ("10.0.0.1", "::1", WILDCARD, "10.0.0.0/24", "10.0.0.0/31", "::/127", "0.0.0.0/0")
 OPERATIONS = tuple(each for each in AclOperation if each > AclOperation.ANY)
 ASKED = tuple(each for each in OPERATIONS if each is not AclOperation.ALL)
 
@@ -57,8 +61,12 @@ def permissions(
         for acl in acls
         if matches(acl, kind, name)
         and acl.principal in (user, ANYONE)
-        and acl.host in (host, WILDCARD)
+        and (acl.host in (host, WILDCARD) or is_in_range(acl.host, host))
     ]
+
+
+def is_in_range(acl_host: str, host: str) -> bool:
+    return "/" in acl_host and ip_address(host) in ip_network(acl_host)
 
 
 IMPLYING = {
@@ -179,7 +187,7 @@ def test_what_is_unknown_to_this_version() -> None:
 
 def test_addresses() -> None:
     authorizer = StandardAuthorizer([], False)
-    hosts = ("192.168.0.1", "2001:db8:0::1", "10.0.0.0/8")
+    hosts = ("192.168.0.1", "2001:db8:0::1", "a.name")
     authorizer.load(
         {
             host.encode(): AccessControlEntry(
@@ -196,7 +204,7 @@ def test_addresses() -> None:
     assert allowed("::ffff:192.168.0.1")
     assert allowed("2001:db8::1")
     assert not allowed("192.168.0.2")
-    assert not allowed("10.0.0.1"), "Apache Kafka 4.3 has no address ranges"
+    assert not allowed("10.0.0.1")
 
 
 filters = st.builds(
@@ -260,3 +268,81 @@ def test_many_acls() -> None:
         assert not authorizer.allows(user, "h", read, TOPIC, f"t{n + 1}")
         assert authorizer.allows_anywhere(user, "h", read, TOPIC)
         assert not authorizer.allows_anywhere(user, "h", AclOperation.WRITE, TOPIC)
+
+
+def acl(host: str, permission: AclPermissionType = ALLOW) -> AccessControlEntry:
+    return AccessControlEntry(TOPIC, "a", LITERAL, "User:a", host, AclOperation.WRITE, permission)
+
+
+def may_write(authorizer: StandardAuthorizer, host: str) -> bool:
+    return authorizer.allows("User:a", host, AclOperation.WRITE, TOPIC, "a")
+
+
+@pytest.mark.parametrize(
+    ("acl_host", "inside", "outside"),
+    [
+        ("10.0.0.0/8", ("10.0.0.0", "10.1.2.3", "10.255.255.255"), ("9.255.255.255", "11.0.0.0")),
+        ("10.1.2.3/8", ("10.0.0.0", "10.255.255.255"), ("11.0.0.0", "::a00:1")),
+        ("010.1.2.3/32", ("10.1.2.3",), ("10.1.2.2", "10.1.2.4")),
+        ("0.0.0.0/0", ("255.255.255.255", "1.2.3.4"), ("::1",)),
+        (
+            "2001:db8::/32",
+            ("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+            ("2001:db9::", "10.0.0.1"),
+        ),
+        ("::/0", ("::1", "ffff::"), ("10.0.0.1", "::ffff:10.0.0.1")),
+        ("10.0.0.0/33", (), ("10.0.0.0",)),
+        ("10.0.0/8", (), ("10.0.0.0",)),
+    ],
+)
+def test_ranges_of_addresses(
+    acl_host: str, inside: tuple[str, ...], outside: tuple[str, ...]
+) -> None:
+    authorizer = StandardAuthorizer([], False)
+    authorizer.load({b"1": acl(acl_host)})
+    for host in inside:
+        assert may_write(authorizer, host), host
+        assert authorizer.allows_anywhere("User:a", host, AclOperation.WRITE, TOPIC)
+    for host in outside:
+        assert not may_write(authorizer, host), host
+        assert not authorizer.allows_anywhere("User:a", host, AclOperation.WRITE, TOPIC)
+
+
+def test_two_names_of_one_range() -> None:
+    authorizer = StandardAuthorizer([], False)
+    authorizer.load({b"1": acl("10.0.0.0/8"), b"2": acl("10.9.9.9/8")})
+    authorizer.apply({b"1": None})
+    assert may_write(authorizer, "10.0.0.1")
+    authorizer.apply({b"2": None, b"3": acl("10.0.0.1")})
+    assert may_write(authorizer, "10.0.0.1")
+    assert not may_write(authorizer, "10.0.0.2")
+
+
+def test_a_range_denies_an_address_that_is_allowed() -> None:
+    authorizer = StandardAuthorizer([], False)
+    authorizer.load({b"1": acl("10.0.0.1"), b"2": acl("10.0.0.0/24", DENY)})
+    assert not may_write(authorizer, "10.0.0.1")
+    rule = authorizer.explain("User:a", "10.0.0.1", AclOperation.WRITE, TOPIC, "a")
+    assert rule.entry == acl("10.0.0.0/24", DENY)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("10.0.0.0/33", "Value [33] not in range [0,32]"),
+        ("10.0.0.256/8", "Value [256] not in range [0,255]"),
+        ("10.0.0/8", "Could not parse [10.0.0/8]"),
+        ("/", "Could not parse [/]"),
+        ("name/8", "Could not parse [name/8]"),
+        (
+            "2001:db8::/129",
+            "Could not parse [2001:db8::/129] - prefix length must be between 0 and 128",
+        ),
+        ("2001:db8::/x", "Could not parse [2001:db8::/x] - invalid prefix length"),
+        ("2001:zz::/32", "Could not parse [2001:zz::]"),
+    ],
+)
+def test_what_is_no_range(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=r".") as error:
+        parse_range(text)
+    assert str(error.value) == problem

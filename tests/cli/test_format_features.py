@@ -38,9 +38,15 @@ CASES = [
     for words in (
         options,
         *((*options, "-r", name) for name in ("3.3-IV3", "3.4", "3.5", "3.7-IV4", "3.9", "4.0.1")),
-        *((*options, "-r", name) for name in ("4.0-IV1", "4.0-IV2", "4.1-IV0", "4.2-IV0", "4.2")),
-        *((*options, "-r", name) for name in ("3.2", "4.4", "4", "4.0-IV9", "", "4.3-IV0-x")),
-        *((*options, "-f", f"metadata.version={level}") for level in (6, 7, 20, 30, 31, 99)),
+        *(
+            (*options, "-r", name)
+            for name in ("4.0-IV1", "4.0-IV2", "4.1-IV0", "4.2-IV0", "4.2", "4.3", "4.4-IV0")
+        ),
+        *(
+            (*options, "-r", name)
+            for name in ("3.2", "4.4", "4.5", "4", "4.0-IV9", "", "4.3-IV0-x")
+        ),
+        *((*options, "-f", f"metadata.version={level}") for level in (6, 7, 20, 30, 31, 33, 99)),
         (*options, "-f", "metadata.version=20", "-r", "3.8"),
         (*options, "-f", "kraft.version=0"),
         (*options, "-f", "kraft.version=1"),
@@ -79,15 +85,13 @@ def formatted(path):
     if not (path / "meta.properties").exists():
         return None
     files = OsFileSystem()
-    bootstrap = read_snapshot(files, str(path / "bootstrap.checkpoint"))
-    records = [decode_record(value) for value in bootstrap.values]
-    levels = [(each.name, each.feature_level) for each in records]
-    voters = path / CHECKPOINT
-    if not voters.exists():
-        return levels, None
-    # Also Apache Kafka 4.3 ignores the records in this file, which only 4.4 writes.
-    first = read_snapshot(files, str(voters))
-    assert first.values in ([], bootstrap.values)
+    checkpoint = path / CHECKPOINT
+    if not checkpoint.exists():
+        return None, None
+    first = read_snapshot(files, str(checkpoint))
+    older = path / "bootstrap.checkpoint"  # which Apache Kafka writes before 4.4
+    assert not older.exists() or read_snapshot(files, str(older)).values == first.values
+    levels = [(each.name, each.feature_level) for each in map(decode_record, first.values)]
     return levels, first.settings.kraft_version or None
 
 
@@ -126,7 +130,7 @@ def test_bootstrap_metadata_are_those_of_kafka_storage(tmp_path) -> None:
     ("words", "said"),
     [
         (["-r", "3.2"], "unknown metadata.version 3.2: choose one of 3.3-IV3, 3.4-IV0"),
-        (["-f", "metadata.version=31"], "the levels are 7 (3.3-IV3) to 30 (4.3-IV0)"),
+        (["-f", "metadata.version=34"], "the levels are 7 (3.3-IV3) to 33 (4.4-IV2)"),
         (["-r", "3.9", "-f", "metadata.version=20"], "--release-version already sets"),
         (["-f", "group.version"], "write NAME=LEVEL"),
         (["-f", "nonsense=1"], "the features are eligible.leader.replicas.version, group.version"),
@@ -148,7 +152,7 @@ def test_refusals(tmp_path, words, said) -> None:
 
 def test_releases() -> None:
     assert list(LEVEL_NAMES) == list(range(LEVEL_MIN, LEVEL_MAX + 1))
-    assert LEVEL_NAMES[LEVEL_MAX] == "4.3-IV0"
+    assert LEVEL_NAMES[LEVEL_MAX] == "4.4-IV2"
     assert [level_of_release(each) for each in ("3.7", "3.7.2", "3.7-IV0", "3.10")] == [
         *(19, 19, 15),
         None,

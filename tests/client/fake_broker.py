@@ -40,6 +40,7 @@ class FakeBroker:
 
     def __init__(self):
         self.topics = {}
+        self.cluster_id = None
         self.answers = {
             ApiVersionsRequest.API_KEY: lambda _: self.api_versions(),
             MetadataRequest.API_KEY: lambda _: self.metadata(),
@@ -148,6 +149,7 @@ class FakeBroker:
         return MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=NODE_ID, host=host, port=port)],
             controller_id=NODE_ID,
+            cluster_id=self.cluster_id,
             topics=[
                 MetadataResponseTopic(
                     name=name,

@@ -14,6 +14,7 @@ from odradek.client.errors import (
     BrokerError,
     ClientError,
     DisconnectedError,
+    MisroutedError,
     NoSuchTopicError,
     UnreachableError,
     broker_error,
@@ -23,6 +24,8 @@ from odradek.client.metadata import Node
 from odradek.client.offsets import LATEST, list_offsets
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.wire.generated.api_versions_request import ApiVersionsRequest
+from odradek.wire.generated.api_versions_response import ApiVersionsResponse
 from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
 from odradek.wire.generated.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from odradek.wire.generated.heartbeat_request import HeartbeatRequest
@@ -37,6 +40,7 @@ from odradek.wire.generated.metadata_request import MetadataRequest
 from odradek.wire.generated.metadata_response import MetadataResponse
 
 METADATA = MetadataRequest.API_KEY
+API_VERSIONS = ApiVersionsRequest.API_KEY
 COORDINATOR = FindCoordinatorRequest.API_KEY
 LIST_OFFSETS = ListOffsetsRequest.API_KEY
 
@@ -65,6 +69,24 @@ def test_an_address_that_the_broker_wrongly_advertises(fake, cluster):
     with pytest.raises(UnreachableError, match=r"broker 7 advertises 127\.0\.0\.1") as caught:
         cluster.node(NODE_ID)
     assert "advertised.listeners" in caught.value.advice
+
+
+def test_an_address_that_leads_to_another_node(fake, cluster):
+    """A broker of Apache Kafka 4.4 says so, and the client begins again (KIP-1242)."""
+    own = fake.api_versions()
+    other = ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    fake.cluster_id = "cluster"
+    cluster.refresh([])
+    cluster.any().close()
+    fake.answers[API_VERSIONS] = lambda asked: own if asked.cluster_id is None else other
+    with pytest.raises(MisroutedError, match="is not node 7 of cluster cluster") as caught:
+        cluster.node(NODE_ID)
+    assert caught.value.retriable
+    assert cluster.metadata.nodes == {}
+    asked = fake.requests[API_VERSIONS][-1]
+    assert (asked.cluster_id, asked.node_id) == ("cluster", NODE_ID)
+    fake.answers[API_VERSIONS] = lambda _: own
+    assert not cluster.node(NODE_ID).closed
 
 
 def test_a_connection_that_breaks_is_made_again(fake, cluster):

@@ -6,7 +6,7 @@ import random
 import threading
 
 import pytest
-from tests.client.fake_broker import Disconnect
+from tests.client.fake_broker import NODE_ID, Disconnect
 from tests.support.run_seed import seeds
 
 from odradek.client.cluster import Cluster
@@ -20,6 +20,9 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import RecordBatch
 from odradek.records.compression import Codec
 from odradek.records.record import iterate_records
+from odradek.wire.generated.api_versions_request import ApiVersionsRequest
+from odradek.wire.generated.api_versions_response import ApiVersionsResponse
+from odradek.wire.generated.metadata_request import MetadataRequest
 from odradek.wire.generated.produce_request import ProduceRequest
 from odradek.wire.generated.produce_response import (
     BatchIndexAndErrorMessage,
@@ -272,6 +275,29 @@ def test_order_and_count_survive_all_that_may_pass(fake, write, seed):
     assert log.values == values
     assert all(delivery.error is None for delivery in deliveries)
     assert log.identities == {(1000, 0)}
+
+
+def test_after_an_address_led_to_another_node_the_client_starts_over(fake, write):
+    """A broker of Apache Kafka 4.4 says that it is another one (KIP-1242)."""
+    fake.cluster_id = "cluster"
+    fake.advertised = "localhost", fake.port
+    log = fake.answers[PRODUCE] = Log([])
+    expecting = []
+
+    def versions(asked):
+        if asked.cluster_id is not None:
+            expecting.append((asked.cluster_id, asked.node_id))
+            if len(expecting) == 1:
+                return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+        return fake.api_versions()
+
+    fake.answers[ApiVersionsRequest.API_KEY] = versions
+    producer, values, _ = write(3)
+    producer.flush()
+    assert log.values == values
+    assert len(expecting) > 1
+    assert set(expecting) == {("cluster", NODE_ID)}
+    assert len(fake.requests[MetadataRequest.API_KEY]) > 1
 
 
 def test_after_a_batch_was_given_up_the_rest_goes_on_in_order(fake, write):

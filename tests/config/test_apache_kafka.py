@@ -13,8 +13,19 @@ from odradek.config import describe
 from odradek.config.describe import Described
 from odradek.config.load import load
 
-OF_4_4 = ("errors.deadletterqueue.", "sasl.oauthbearer.allow.unverified.")
-"""Settings that Apache Kafka has since 4.4 (KIP-1191)."""
+OF_4_4 = (
+    "errors.deadletterqueue.",
+    "group.streams.assignors",
+    "group.streams.rack.aware.assignment.tags",
+    "group.streams.topology.description.plugin.class",
+    "log.remote.copy.lag.",
+    "max.decompressed.message.bytes",
+    "remote.copy.lag.",
+    "sasl.oauthbearer.allow.unverified.",
+    "streams.assignor.name",
+    "streams.rack.aware.assignment.tags",
+)
+"""The beginnings of settings that Apache Kafka has since 4.4."""
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "apache-kafka-4.3.0" / "describe_configs.json"
 CAPTURED: dict[str, Any] = json.loads(FIXTURE.read_text())
 CONFIG = load(CAPTURED["static"], {}).config.with_dynamic(

@@ -39,11 +39,10 @@ def test_all_settings_of_apache_kafka_are_there() -> None:
     ours = [
         name for name in broker_settings() if name.startswith("odradek.") or name in OF_AUTHORIZER
     ]
-    newer = 4, 1, 2  # since Apache Kafka 4.4: dead letters (KIP-1191), unverified access tokens
-    assert len(broker_settings()) - len(ours) - newer[0] == 363
-    assert len(topic_settings()) - newer[1] == 34
+    assert len(broker_settings()) - len(ours) == 382
+    assert len(topic_settings()) == 38
     of_groups = [name for name in group_settings() if not name.startswith("odradek.")]
-    assert len(of_groups) - newer[2] == 17
+    assert len(of_groups) == 27
     assert len(client_metrics_settings()) == 3
 
 

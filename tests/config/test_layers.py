@@ -148,7 +148,7 @@ def test_describing_a_topic() -> None:
     assert by_name["remote.storage.enable"].source is Source.DEFAULT
     assert by_name["remote.storage.enable"].synonyms == ()
     assert "internal.segment.bytes" not in by_name
-    assert len(by_name) == 34
+    assert len(by_name) == 37
     assert by_name["min.cleanable.dirty.ratio"].value == "0.5"
 
 

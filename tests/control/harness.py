@@ -13,7 +13,7 @@ from odradek.wire.generated.broker_registration_request import BrokerRegistratio
 from odradek.wire.generated.feature_level_record import FeatureLevelRecord
 
 FEATURES = {
-    "metadata.version": (7, 30),
+    "metadata.version": (7, 33),
     "kraft.version": (0, 1),
     "transaction.version": (0, 2),
     "group.version": (0, 1),
@@ -35,7 +35,7 @@ class Controller:
     `fail_over` makes another controller active.
     """
 
-    def __init__(self, elr=True, level=30, **settings):
+    def __init__(self, elr=True, level=33, **settings):
         static = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = load(static, {}).config
         self.random = random.Random(5)
@@ -95,7 +95,7 @@ class Controller:
     def replay(self, records):
         """Encode, decode and replay records, as if they were read from the log."""
         if records:
-            level = self.image.features.metadata_version or 30
+            level = self.image.features.metadata_version or 33
             values = [decode_record(encode_record(record, level)) for record in records]
             base_offset = self.next_offset
             change = self.machine.replay(values, base_offset, self.epoch, self.now_ms)

@@ -13,8 +13,8 @@ from odradek.wire.generated.delete_acls_request import DeleteAclsFilter, DeleteA
 from .harness import Controller
 
 
-def controller():
-    return Controller(authorizer_class_name=STANDARD_AUTHORIZER).join(1)
+def controller(**arguments):
+    return Controller(authorizer_class_name=STANDARD_AUTHORIZER, **arguments).join(1)
 
 
 def acl(name="t", **fields):
@@ -88,6 +88,12 @@ def test_a_snapshot_has_the_acls():
         ({"resource_type": AclResourceType.CLUSTER}, "The only valid name for the CLUSTER"),
         ({"resource_name": ""}, "Invalid empty resource name"),
         ({"principal": "a"}, "Could not parse principal from `a` (no colon"),
+        ({"host": ""}, "Host pattern cannot be null or empty"),
+        (
+            {"host": "10.0.0.0/33"},
+            "Invalid CIDR notation '10.0.0.0/33': Value [33] not in range [0,32]",
+        ),
+        ({"host": "a/b"}, "Invalid CIDR notation 'a/b': Could not parse [a/b]"),
     ],
 )
 def test_invalid_acls_are_refused_alone(wrong, problem):
@@ -97,6 +103,14 @@ def test_invalid_acls_are_refused_alone(wrong, problem):
     assert message.startswith(problem)
     assert fine == (0, "")
     assert names(node) == ["fine"]
+
+
+def test_ranges_of_addresses_need_a_level():
+    ranges = [acl("a", host="10.0.0.0/8"), acl("b", host="2001:db8::/32")]
+    assert create(controller(), *ranges) == [(0, "")] * 2
+    answers = create(controller(level=31), *ranges, acl("c"))
+    text = "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher."
+    assert answers == [(ErrorCode.UNSUPPORTED_VERSION, text)] * 2 + [(0, "")]
 
 
 def test_acls_are_deleted_by_filters():

@@ -8,8 +8,10 @@ from odradek.core.metadata.registrations import NO_LEADER, RECOVERING
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated.allocate_producer_ids_request import AllocateProducerIdsRequest
 from odradek.wire.generated.broker_registration_request import BrokerRegistrationRequest, Feature
+from odradek.wire.generated.controller_registration_request import ControllerRegistrationRequest
 from odradek.wire.generated.partition_change_record import PartitionChangeRecord
 from odradek.wire.generated.unregister_broker_request import UnregisterBrokerRequest
+from odradek.wire.generated.unregister_controller_request import UnregisterControllerRequest
 
 from .harness import Controller, directory
 from .test_topic_decisions import create, topic
@@ -36,7 +38,7 @@ def registration(**changes):
         "cluster_id": "cluster",
         "incarnation_id": bytes(16),
         "features": [
-            Feature(name="metadata.version", min_supported_version=7, max_supported_version=30),
+            Feature(name="metadata.version", min_supported_version=7, max_supported_version=33),
             Feature(name="kraft.version", min_supported_version=0, max_supported_version=1),
             Feature(
                 name="eligible.leader.replicas.version",
@@ -239,6 +241,30 @@ def test_a_partition_that_apache_kafka_left_without_a_leader():
     controller.register(1)
     controller.heartbeat(1)
     assert (partition(controller).leader, partition(controller).isr) == (1, (1,))
+
+
+def test_an_unregistered_controller_is_gone():
+    """Apache Kafka 4.4 has this (KIP-1312)."""
+    controller = Controller(node_id="1")
+    controller.ask(ControllerRegistrationRequest(controller_id=1))
+    controller.ask(ControllerRegistrationRequest(controller_id=2))
+    controller.ask(UnregisterControllerRequest(controller_id=2))
+    assert set(controller.image.cluster.controllers) == {1}
+    for controller_id, code in (
+        (1, ErrorCode.INVALID_REQUEST),
+        (2, ErrorCode.CONTROLLER_ID_NOT_REGISTERED),
+    ):
+        with pytest.raises(ApiError) as raised:
+            controller.ask(UnregisterControllerRequest(controller_id=controller_id))
+        assert raised.value.code is code
+
+
+def test_controllers_are_unregistered_from_a_level_on():
+    controller = Controller(node_id="1", level=32)
+    controller.ask(ControllerRegistrationRequest(controller_id=2))
+    with pytest.raises(ApiError, match="too old to support controller unregistration") as raised:
+        controller.ask(UnregisterControllerRequest(controller_id=2))
+    assert raised.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_an_unregistered_broker_is_gone():

@@ -13,6 +13,10 @@ from odradek.wire.generated.alter_partition_reassignments_request import (
     ReassignableTopic,
 )
 from odradek.wire.generated.config_record import ConfigRecord
+from odradek.wire.generated.controller_registration_request import (
+    ControllerRegistrationRequest,
+    Feature,
+)
 from odradek.wire.generated.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from odradek.wire.generated.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
@@ -249,9 +253,9 @@ def test_levels_are_raised_and_lowered():
         ("group.version", 1, 9),
         ("no.such.version", 1, UPGRADE),
         ("share.version", 1, UPGRADE),
-        ("metadata.version", 31, UPGRADE),
-        ("metadata.version", 29, UPGRADE),
-        ("metadata.version", 29, SAFE),
+        ("metadata.version", 34, UPGRADE),
+        ("metadata.version", 32, UPGRADE),
+        ("metadata.version", 32, SAFE),
         ("metadata.version", 7, UNSAFE),
         ("kraft.version", 0, SAFE),
     ],
@@ -265,14 +269,28 @@ def test_levels_that_cannot_be(levels):
     assert controller.image is before
 
 
+def test_the_node_that_does_not_know_a_level_is_named():
+    controller = Controller(level=30, node_id="1").join(1)
+    features = [Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)]
+    controller.ask(ControllerRegistrationRequest(controller_id=3, features=features))
+    text = "Invalid update version 33 for feature metadata.version. Controller 3 only supports "
+    with pytest.raises(ApiError, match=f"{text}versions 7-30"):
+        update(controller, ("metadata.version", 33, UPGRADE))
+
+
 def test_metadata_version_is_lowered_where_nothing_is_lost():
     controller = Controller(level=29).join(1)
     update(controller, ("metadata.version", 28, SAFE))
     assert controller.image.features.metadata_version == 28
-    with pytest.raises(ApiError, match="added in level 23"):
+    with pytest.raises(ApiError, match=r"from 28 to 22\. Refusing to perform the requested"):
         update(controller, ("metadata.version", 22, SAFE))
-    update(controller, ("metadata.version", 30, UPGRADE))
-    assert controller.image.features.metadata_version == 30
+    with pytest.raises(ApiError, match="Unsafe metadata downgrade is not supported"):
+        update(controller, ("metadata.version", 22, UNSAFE))
+    for level in (30, 31, 32, 33):
+        update(controller, ("metadata.version", level, UPGRADE))
+        assert controller.image.features.metadata_version == level
+    with pytest.raises(ApiError, match=r"from 33 to 31\. Refusing"):
+        update(controller, ("metadata.version", 31, SAFE))
 
 
 def test_elr_comes_with_one_minimum_for_all_brokers():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
-from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.apache_kafka import NextApacheKafka
 from compat.lab.broker import Broker
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
@@ -203,7 +203,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Bro
         "super.users": "User:ANONYMOUS",
     }
     try:
-        theirs = BriefApacheKafka(directory=tmp_path_factory.mktemp("theirs"), settings=settings)
+        theirs = NextApacheKafka(directory=tmp_path_factory.mktemp("theirs"), settings=settings)
     except Missing as reason:
         pytest.skip(str(reason))
     ours = OdradekNode(directory=tmp_path_factory.mktemp("ours"), settings=settings)

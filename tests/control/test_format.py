@@ -46,7 +46,7 @@ def test_an_empty_directory_is_formatted_once(tmp_path):
     assert second.bootstrap == first.bootstrap
     assert len(from_text(first.cluster_id)) == 16
     assert levels(first.bootstrap) == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "share.version": 1,
@@ -107,9 +107,7 @@ def test_controllers_have_a_zero_checkpoint(tmp_path, settings, has_voters):
     assert bool(snapshot.settings.voters.voters) is has_voters
 
 
-@pytest.mark.parametrize(
-    ("level", "name"), [(31, "4.4-IV0"), (33, "4.4-IV2"), (99, "of an unknown release")]
-)
+@pytest.mark.parametrize(("level", "name"), [(34, "4.5-IV0"), (99, "of an unknown release")])
 def test_first_records_of_a_newer_level_are_refused(level, name):
     records = [FeatureLevelRecord(name="metadata.version", feature_level=level)]
     with pytest.raises(MetadataError, match=rf"metadata\.version {level} .{name}."):

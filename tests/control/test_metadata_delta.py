@@ -19,11 +19,13 @@ from odradek.wire.generated.partition_change_record import PartitionChangeRecord
 from odradek.wire.generated.partition_record import PartitionRecord
 from odradek.wire.generated.producer_ids_record import ProducerIdsRecord
 from odradek.wire.generated.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
+from odradek.wire.generated.register_controller_record import RegisterControllerRecord
 from odradek.wire.generated.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from odradek.wire.generated.remove_topic_record import RemoveTopicRecord
 from odradek.wire.generated.topic_record import TopicRecord
 from odradek.wire.generated.unfence_broker_record import UnfenceBrokerRecord
 from odradek.wire.generated.unregister_broker_record import UnregisterBrokerRecord
+from odradek.wire.generated.unregister_controller_record import UnregisterControllerRecord
 
 DIRECTORY = bytes(15) + b"\xd1"
 FIRST = bytes(15) + b"\x01"
@@ -231,6 +233,17 @@ def test_brokers_register_change_and_leave():
     delta, image = replay(image, UnregisterBrokerRecord(broker_id=1, broker_epoch=10))
     assert delta.cluster.brokers.changed == {1: None}
     assert image.cluster.brokers == {}
+
+
+def test_controllers():
+    register = RegisterControllerRecord(controller_id=7)
+    image = image_of(register)
+    assert set(image.cluster.controllers) == {7}
+    delta, image = replay(image, UnregisterControllerRecord(controller_id=7))
+    assert delta.cluster.controllers.changed == {7: None}
+    assert image.cluster.controllers == {}
+    with pytest.raises(ReplayError, match="controller 7, which is not registered"):
+        replay(image, UnregisterControllerRecord(controller_id=7))
 
 
 def test_features():

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.apache_kafka import NextApacheKafka
 from compat.lab.broker import Broker
 from compat.lab.toolchain import Missing
 from compat.lab.wire_client import Batch, WireClient
@@ -62,7 +62,7 @@ class Places:
         if is_ours:
             return TwoDirectories(directory=self._path)
         settings = {"log.dirs": ",".join(map(str, self.directories))}
-        return BriefApacheKafka(directory=self._path, settings=settings)
+        return NextApacheKafka(directory=self._path, settings=settings)
 
     def current(self) -> Path:
         """The directory with the log of the partition."""

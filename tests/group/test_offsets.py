@@ -25,7 +25,9 @@ from odradek.wire.generated.txn_offset_commit_request import (
 T0, T1, U0 = ("topic", 0), ("topic", 1), ("unread", 0)
 
 
-def in_transaction(coordinator, producer_id, offsets, group_id="g", generation=-1, member_id=""):
+def in_transaction(
+    coordinator, producer_id, offsets, group_id="g", generation=-1, member_id="", version=5
+):
     request = TxnOffsetCommitRequest(
         transactional_id="t",
         group_id=group_id,
@@ -46,7 +48,7 @@ def in_transaction(coordinator, producer_id, offsets, group_id="g", generation=-
     shard = coordinator.groups.runtime.shard(coordinator.groups.partition_for(group_id))
     commit = shard.machine.commit.commit_in_transaction
     try:
-        answer = shard.write_in_transaction(producer_id, 0, 0, commit, request, 5)
+        answer = shard.write_in_transaction(producer_id, 0, 0, commit, request, version)
     except ApiError as error:
         return error.code
     coordinator.get(answer)
@@ -218,6 +220,14 @@ def test_who_may_commit_in_a_transaction(coordinator):
     assert (
         in_transaction(coordinator, 7, {T0: 1}, "none", generation=1)
         is ErrorCode.ILLEGAL_GENERATION
+    )
+
+
+def test_version_6_says_why_a_member_may_not_commit_in_a_transaction(coordinator):
+    """Apache Kafka 4.4 has it (KIP-1319)."""
+    assert (
+        in_transaction(coordinator, 7, {T0: 1}, "none", version=6, generation=1)
+        is ErrorCode.GROUP_ID_NOT_FOUND
     )
 
 

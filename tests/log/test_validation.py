@@ -218,6 +218,20 @@ def test_a_bomb_is_refused(workspace, codec):
     refused(log, changed(bomb, ATTRIBUTES_POSITION, ATTRIBUTES, codec), ErrorCode.INVALID_RECORD)
 
 
+@pytest.mark.parametrize("codec", [each for each in Codec if each])
+@pytest.mark.parametrize("limit", [1_000, 5 << 20])
+def test_a_record_larger_than_allowed_after_decompression_is_refused(workspace, codec, limit):
+    """Apache Kafka 4.4 has this limit. Plain records are only limited by the size of the batch."""
+    log = workspace.open(max_decompressed_message_bytes=limit)
+    head = 16
+    append(log, bytes(limit - head), codec=codec)
+    append(log, bytes(limit - head), bytes(limit - head), codec=codec)
+    error = refused(log, batch(bytes(limit), codec=codec), ErrorCode.INVALID_RECORD)
+    assert "max.decompressed.message.bytes" in str(error)
+    if limit < 1 << 20:
+        append(log, bytes(limit))
+
+
 def test_recompression_must_not_exceed_the_limit(workspace):
     log = workspace.open(compression_type="uncompressed", max_message_bytes=1000)
     append(log, bytes(900), codec=Codec.GZIP)

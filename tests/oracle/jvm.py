@@ -8,13 +8,9 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from compat.lab.maven import jars, kafka_jars
+from compat.lab.maven import kafka_jars, next_jars
 from compat.lab.toolchain import require
 from tests.support.child import Child
-
-CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
-"""The messages of clients are from this jar, which has the newest versions. The records in logs and
-files are from the jars of the server (4.3.0)."""
 
 
 class Refused(Exception):
@@ -42,7 +38,7 @@ def definitions() -> list[list[str]]:
     Raises:
         Missing: Java or Maven is not installed.
     """
-    command = _command("Definitions.java", [kafka_jars()[0].parent / "*"])
+    command = _command("Definitions.java", [next_jars()[0].parent / "*"])
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     return [line.split("\t") for line in run.stdout.splitlines()]
 
@@ -53,7 +49,7 @@ def valid(rows: list[tuple[str, str, str]]) -> list[bool]:
     Raises:
         Missing: Java or Maven is not installed.
     """
-    command = _command("Definitions.java", [kafka_jars()[0].parent / "*"])
+    command = _command("Definitions.java", [next_jars()[0].parent / "*"])
     text = "".join("\t".join(row) + "\n" for row in rows)
     run = subprocess.run(
         [*command, "check"], input=text, check=True, capture_output=True, text=True, timeout=120
@@ -151,7 +147,7 @@ def formats(lines: list[tuple[str, ...]]) -> list[str]:
     Raises:
         Missing: Java or Maven is not installed.
     """
-    command = _command("Formats.java", [kafka_jars()[0].parent / "*"])
+    command = _command("Formats.java", [next_jars()[0].parent / "*"])
     text = "".join("\t".join(words) + "\n" for words in lines)
     run = subprocess.run(
         command, input=text, check=True, capture_output=True, text=True, timeout=120
@@ -174,10 +170,9 @@ class Oracle:
     """
 
     def __init__(self) -> None:
-        newest = [path for path in jars("kafka-clients-4.4.0", (CLIENTS,)) if "kafka" in path.name]
-        server = kafka_jars()
-        self._classes = message_classes([*newest, *server])
-        command = _command("Codecs.java", [*newest, server[0].parent / "*"])
+        newest = next_jars()
+        self._classes = message_classes(newest)
+        command = _command("Codecs.java", [newest[0].parent / "*"])
         self._process = Child(command, talks=True, hears=True)
 
     def java_class(self, message: str) -> str:

@@ -1,6 +1,6 @@
 """The message declarations are equal to Apache Kafka's schemas, field by field.
 
-The schemas are JSON files in Apache Kafka's jars: clients 4.4.0, other messages 4.3.0.
+The schemas are JSON files in the jars of Apache Kafka 4.4.0.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from compat.lab.maven import jars, kafka_jars
+from compat.lab.maven import next_jars
 from compat.lab.toolchain import Missing
-from tests.oracle.jvm import CLIENTS
 from tests.wire.sampling import APIS, DECLARED
 
 from odradek.wire.declaration import Field, Message
@@ -29,11 +28,9 @@ INTEGERS = {"int8", "int16", "uint16", "int32", "uint32", "int64"}
 
 @pytest.fixture(scope="module")
 def schemas() -> Mapping[str, Schema]:
-    """Return all schemas with a valid version, by name. Schemas of the newest clients replace
-    others."""
+    """Return all schemas with a valid version, by name."""
     try:
-        newest = jars("kafka-clients-4.4.0", (CLIENTS,))
-        paths = [*kafka_jars(), *newest]
+        paths = next_jars()
     except Missing as reason:
         pytest.skip(str(reason))
     found: dict[str, Schema] = {}

@@ -1,4 +1,4 @@
-"""The definitions of settings are equal to those of Apache Kafka 4.3.0."""
+"""The definitions of settings are equal to those of Apache Kafka 4.4.0."""
 
 from __future__ import annotations
 
@@ -44,12 +44,9 @@ def rows() -> list[list[str]]:
         pytest.skip(str(reason))
 
 
-OF_4_4 = ("errors.deadletterqueue.", "sasl.oauthbearer.allow.unverified.")
-
-
 def is_ours(name: str) -> bool:
-    """Whether no `ConfigDef` of Apache Kafka 4.3 has the setting."""
-    return name.startswith(("odradek.", *OF_4_4)) or name in OF_AUTHORIZER
+    """Whether no `ConfigDef` of Apache Kafka has the setting."""
+    return name.startswith("odradek.") or name in OF_AUTHORIZER
 
 
 def facts(setting: Setting) -> tuple[str, str, str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from compat.lab.wire_client import WireClient
 from tests.node.exported import by_labels
 from tests.transaction.test_produce import TIMEOUT_MS, batch, code_of, image_of, produce_request
 
@@ -119,7 +120,7 @@ def test_partitions_that_are_listed_twice_are_answered_twice(ask):
     assert [each.results_by_partition for each in second.topic_results] == [[]]
 
 
-def test_offsets_of_unknown_partitions_are_refused_alone(ask):
+def test_offsets_of_unknown_partitions_are_refused_alone(ask, broker):
     producer = initialize(ask, "offsets")
 
     def partitions(*indexes):
@@ -150,6 +151,18 @@ def test_offsets_of_unknown_partitions_are_refused_alone(ask):
         }
 
     assert codes() == {("target", 0): OK, ("target", 9): UNKNOWN, ("missing", 0): UNKNOWN}
+    target = image_of(broker, "target").id
+    first, second = request.topics
+    first.name, first.topic_id, second.name, second.topic_id = "", target, "", bytes(16)
+    with WireClient(int(broker.bootstrap_servers.rpartition(":")[2])) as client:
+        answer = client.call("TxnOffsetCommit", 6, request, TxnOffsetCommitResponse)
+    assert {
+        (topic.topic_id, each.partition_index): ErrorCode(each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
+    } == {(target, 0): OK, (target, 9): UNKNOWN, (bytes(16), 0): ErrorCode.UNKNOWN_TOPIC_ID}
+    first.name, second.name = "target", "missing"
+
     request.producer_epoch += 1
     assert codes()["target", 0] is ErrorCode.INVALID_PRODUCER_EPOCH
     request.producer_id += 50

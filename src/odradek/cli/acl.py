@@ -19,6 +19,7 @@ from odradek.cli.output import (
     warn,
 )
 from odradek.client.admin.acls import create_acls, delete_acls, explain, list_acls
+from odradek.core.authorizer.address_ranges import is_range
 from odradek.core.authorizer.filters import AclFilter
 from odradek.core.metadata.image import AccessControlEntry
 from odradek.core.quota.connections import address_of
@@ -135,7 +136,10 @@ def list_command(
 
 _principal_argument = click.argument("principal", metavar="PRINCIPAL")
 _host_option = click.option(
-    "--host", default=WILDCARD, help="Only from this address.  [default: any address]"
+    "--host",
+    default=WILDCARD,
+    help="Only from this address, or this range of addresses such as 10.0.0.0/8.  "
+    "[default: any address]",
 )
 
 
@@ -173,10 +177,10 @@ def add(principal: str, operations: str, resources: tuple[str, ...], deny: bool,
         for pattern in patterns
         for operation in wanted
     ]
-    if host != WILDCARD and address_of(host) is None:
+    if host != WILDCARD and address_of(host) is None and not is_range(host):
         warn(
-            f"{host} is not the address of a client, so no client will match: write one IP address, "
-            "not a range or a name"
+            f"{host} is not the address of a client, so no client will match: write an IP address "
+            "or a range such as 10.0.0.0/8, not a name"
         )
     with connected() as cluster:
         create_acls(cluster, entries)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from odradek.cli.cluster_add_broker import add_broker
-from odradek.cli.cluster_drain import drain, rebalance, remove
+from odradek.cli.cluster_drain import drain, rebalance, remove, unregister
 from odradek.cli.cluster_feature import feature
 from odradek.cli.cluster_start import start
 from odradek.cli.cluster_status import status
@@ -45,7 +45,7 @@ def cluster() -> None:
     """
 
 
-for each in (start, status, feature, add_broker, drain, remove, rebalance):
+for each in (start, status, feature, add_broker, drain, remove, unregister, rebalance):
     cluster.add_command(each)
 
 

@@ -1,4 +1,4 @@
-"""`odradek cluster`: drain, remove and rebalance."""
+"""`odradek cluster`: drain, remove, unregister-controller and rebalance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import click
 from odradek.cli.cluster_moves import Mover
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, end_with_errors, note, number, print_json, print_table
-from odradek.client.admin.cluster import describe_quorum, unregister_broker
+from odradek.client.admin.cluster import (
+    describe_quorum,
+    unregister_broker,
+    unregister_controller,
+)
 from odradek.client.admin.reassignments import (
     elect_preferred_leaders,
     list_reassignments,
@@ -161,6 +165,24 @@ def remove(broker: int, force: bool) -> None:
         check_removal(read_layout(client), broker, may_hold_replicas=force)
         unregister_broker(client, broker)
     click.echo(f"Removed broker {broker}")
+
+
+@click.command("unregister-controller")
+@click.argument("controller", type=click.IntRange(0))
+@cluster_options
+def unregister(controller: int) -> None:
+    """Forget a controller that has stopped and will not return.
+
+    Until then, upgrades of features check what it supports. A controller that runs registers again.
+    This does not change the voters of the quorum.
+
+    \b
+    Example:
+      odradek cluster unregister-controller 3
+    """
+    with connected() as client:
+        unregister_controller(client, controller)
+    click.echo(f"Unregistered controller {controller}")
 
 
 @click.command()

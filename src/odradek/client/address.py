@@ -18,6 +18,13 @@ class Address(NamedTuple):
         return f"{host}:{self.port}"
 
 
+class Expected(NamedTuple):
+    """The node to which an address should lead. Brokers check it since Apache Kafka 4.4 (KIP-1242)."""
+
+    cluster_id: str
+    node_id: int
+
+
 def parse_addresses(text: str) -> tuple[Address, ...]:
     """Parse `host:port,host`. The default port is 9092. IPv6 addresses are in brackets.
 

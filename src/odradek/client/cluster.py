@@ -4,7 +4,8 @@ The cluster is reached through bootstrap addresses. A request goes to any broker
 to a node by id, or to a coordinator. After a `retriable` error the request is retried with growing
 pauses until the timeout. Exception: `UnreachableError` is not retried. Each attempt looks up the
 controller again. After an error response from a coordinator, the next attempt looks up the
-coordinator again. Requests to coordinators use separate connections, because a long fetch would
+coordinator again. If the address of a node leads to another node, everything that is known is
+forgotten, and the next attempt begins with the bootstrap addresses. Requests to coordinators use separate connections, because a long fetch would
 delay a heartbeat on the same connection.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self, TypeVar
 
-from odradek.client.address import Address, parse_addresses
+from odradek.client.address import Address, Expected, parse_addresses
 from odradek.client.connection import Connection
 from odradek.client.deadline import Backoff, Deadline
 from odradek.client.errors import (
@@ -21,6 +22,7 @@ from odradek.client.errors import (
     ClientError,
     ClosedAtOnceError,
     DisconnectedError,
+    MisroutedError,
     NoSuchTopicError,
     UnreachableError,
     check,
@@ -185,7 +187,10 @@ class Cluster:
 
     def _connect(self, node: Node) -> Connection:
         try:
-            return self._open(node.address)
+            return self._open(node.address, self.metadata.expected(node.id))
+        except MisroutedError:
+            self._start_over()
+            raise
         except UnreachableError as error:
             if node.address in self.bootstrap:
                 raise
@@ -194,8 +199,21 @@ class Cluster:
                 "advertised.listeners of the broker must name an address that clients can reach.",
             ) from error
 
-    def _open(self, address: Address) -> Connection:
-        return Connection(address, self.client_id, self.connect_timeout_ms, self.security)
+    def _open(self, address: Address, expected: Expected | None = None) -> Connection:
+        return Connection(address, self.client_id, self.connect_timeout_ms, self.security, expected)
+
+    def _start_over(self) -> None:
+        """Close all connections and forget the nodes, so that the bootstrap addresses are used."""
+        connections = [*self._connections.values()]
+        if self._first is not None:
+            connections.append(self._first)
+        for connection in connections:
+            connection.close()
+        self._connections.clear()
+        self._first = None
+        self._coordinators.clear()
+        self._stale.update(self.metadata.topics)
+        self.metadata.forget_nodes()
 
     def _nodes(self) -> Iterable[Node]:
         return self.metadata.nodes.values()

@@ -21,13 +21,14 @@ from functools import partial
 from typing import TypeVar
 
 import odradek
-from odradek.client.address import Address
+from odradek.client.address import Address, Expected
 from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import (
     ClientError,
     ClosedAtOnceError,
     DisconnectedError,
     MalformedResponseError,
+    MisroutedError,
     RequestTimeoutError,
     SecurityError,
     UnreachableError,
@@ -76,12 +77,18 @@ class Connection:
     """An open connection. `versions` has the broker's lowest and highest version by API key."""
 
     def __init__(
-        self, address: Address, client_id: str, timeout_ms: int, security: Security = PLAINTEXT
+        self,
+        address: Address,
+        client_id: str,
+        timeout_ms: int,
+        security: Security = PLAINTEXT,
+        expected: Expected | None = None,
     ) -> None:
         """Connect, negotiate versions, and authenticate.
 
         Raises:
             UnreachableError: the connection is not accepted.
+            MisroutedError: the other end is not the node that is expected.
             SecurityError: TLS or SASL failed.
             ClientError: the other end does not respond as a broker does.
         """
@@ -119,23 +126,31 @@ class Connection:
         try:
             if secure is not None:
                 self._socket = secure(self._socket, address, deadline.remaining_ms)
-            self._negotiate(deadline)
+            self._negotiate(deadline, expected)
             self._authenticate(deadline)
         except BaseException:
             self.close()
             raise
 
-    def _negotiate(self, deadline: Deadline) -> None:
+    def _negotiate(self, deadline: Deadline, expected: Expected | None) -> None:
         request = ApiVersionsRequest(
             client_software_name="odradek", client_software_version=odradek.__version__
         )
+        if expected is not None:
+            request.cluster_id, request.node_id = expected
         version = VERSION_CAPS[18]
+        if expected is None:
+            version -= 1  # which brokers of Apache Kafka 4.3 serve, too
         response = self._ask_versions(request, version, deadline)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             offered = {k.api_key: k.max_version for k in response.api_keys}.get(
                 api_keys.API_VERSIONS, 0
             )
             response = self._ask_versions(request, min(version, offered), deadline)
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and expected is not None:
+            raise MisroutedError(
+                f"{self.address} is not node {expected.node_id} of cluster {expected.cluster_id}"
+            )
         check(response.error_code, subject=f"broker at {self.address}")
         self.features = response
         self.versions = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}

@@ -98,6 +98,12 @@ class DisconnectedError(ClientError):
     retriable = True
 
 
+class MisroutedError(ClientError):
+    """The address of a node leads to another node or cluster (KIP-1242): the client starts over."""
+
+    retriable = True
+
+
 class RequestTimeoutError(ClientError):
     """The broker sent no response within the timeout, or no request succeeded within it."""
 

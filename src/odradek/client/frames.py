@@ -15,11 +15,11 @@ from odradek.wire.api import BY_KEY, Api
 from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.primitives import MalformedMessage, Message, UnsupportedField, skip_tagged_fields
 
-VERSION_CAPS = {0: 12, 1: 12, 8: 9, 9: 9, 18: 4}
+VERSION_CAPS = {0: 12, 1: 12, 8: 9, 9: 9, 18: 5, 28: 5}
 """By API key, the highest version that this client uses, unless the caller names another limit. APIs without
 an entry have no such limit.
-Later versions of Produce, Fetch, OffsetCommit and OffsetFetch have topic ids instead of names.
-ApiVersions 5 adds fields that this client does not need."""
+Later versions of Produce, Fetch, OffsetCommit, OffsetFetch and TxnOffsetCommit have topic ids instead
+of names."""
 
 VERSION_FLOORS = {1: 12, 3: 4, 9: 8, 10: 4, 17: 1}
 """By API key, the lowest version that this client uses. Lower versions lack features that this

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from odradek.client.address import Address
+from odradek.client.address import Address, Expected
 from odradek.client.errors import BrokerError, broker_error
 from odradek.wire.generated.metadata_response import (
     MetadataResponse,
@@ -112,6 +112,14 @@ class ClusterMetadata:
             else:
                 partitions[index] = replace(partition, leader=-1)
         return replace(topic, partitions=partitions)
+
+    def expected(self, node_id: int) -> Expected | None:
+        """Return what the address of a node should lead to; None if that is unknown."""
+        return None if self.cluster_id is None else Expected(self.cluster_id, node_id)
+
+    def forget_nodes(self) -> None:
+        """Forget all brokers, because the address of one leads to another node."""
+        self.nodes = {}
 
     def racks_of(self, name: str) -> list[frozenset[str]]:
         """Return the racks of the replicas of each partition of a known topic.

@@ -32,6 +32,8 @@ class TopicConfig(View):
     flush_ms: int
     index_interval_bytes: int
     max_compaction_lag_ms: int
+    max_decompressed_message_bytes: int
+    """Maximum size of a record in a compressed batch. Only writes are checked."""
     max_message_bytes: int
     message_timestamp_after_max_ms: int
     message_timestamp_before_max_ms: int

@@ -1,13 +1,15 @@
-"""TxnOffsetCommit (28), versions 0-5: a transaction commits offsets of a group.
+"""TxnOffsetCommit (28), versions 0-6: a transaction commits offsets of a group.
 
 - The offsets become visible when the transaction commits.
-- Unknown topics and partitions get the error UNKNOWN_TOPIC_OR_PARTITION. The offsets of all other
-  partitions are written.
+- From version 6 on topics are named by id (KIP-1319). An unknown topic id gets the error
+  UNKNOWN_TOPIC_ID. An unknown topic name or partition gets the error UNKNOWN_TOPIC_OR_PARTITION. The
+  offsets of all other partitions are written.
+- If the group does not exist, or the member's epoch is old, the error is GROUP_ID_NOT_FOUND or
+  STALE_MEMBER_EPOCH (before version 6: ILLEGAL_GENERATION).
 - The group's partition of `__consumer_offsets` must belong to the transaction. From version 5 on
   the broker adds the partition (KIP-890).
 - While the group's partition is loading, the error is COORDINATOR_LOAD_IN_PROGRESS. Clients before
   version 2 fail on this error. Therefore they get COORDINATOR_NOT_AVAILABLE.
-- Gap: version 6 (topic ids) is not served. Apache Kafka 4.3 does not serve it either.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from odradek.wire.generated.txn_offset_commit_response import (
 )
 
 LOADING_VERSION = 2
+TOPIC_IDS_VERSION = 6
 
 
 async def handle(
@@ -74,11 +77,19 @@ def _refuse(
     Return the errors of these topics and partitions.
     """
     known = broker.metadata.image.topics
-    names = (topic.name for topic in request.topics)
+    by_id = context.api_version >= TOPIC_IDS_VERSION
+    for topic in request.topics:
+        image = known.by_id.get(topic.topic_id) if by_id else known.by_name.get(topic.name)
+        if image is not None:
+            topic.name, topic.topic_id = image.name, image.id
+    names = [topic.name for topic in request.topics if topic.name or not by_id]
     refused = denied(broker, context, AclOperation.READ, TOPIC, names)
     answer = TxnOffsetCommitResponse()
     kept = []
     for topic in request.topics:
+        if by_id and not topic.name:
+            answer.topics.append(_failed(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+            continue
         if topic.name in refused:
             answer.topics.append(_failed(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
@@ -151,6 +162,7 @@ async def _confirm(
 def _failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(
         name=topic.name,
+        topic_id=topic.topic_id,
         partitions=[
             TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
             for each in topic.partitions

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from odradek.broker.broker import Broker
 from odradek.broker.clients.request_context import RequestContext
+from odradek.handlers.authorization import AclOperation, require_cluster
 from odradek.handlers.config_resources import (
     answers_in_order,
     check_keys_of_listeners,
@@ -43,6 +44,8 @@ async def handle(
             if resource.resource_type == ResourceType.BROKER_LOGGER:
                 problem = f"Unknown resource type {resource.resource_type}"
                 raise ApiError(ErrorCode.INVALID_REQUEST, problem)
+            if resource.resource_type == ResourceType.BROKER:
+                require_cluster(broker, context, AclOperation.ALTER_CONFIGS)
             if resource.resource_type == ResourceType.BROKER and resource.resource_name:
                 check_own_id(broker, resource.resource_name)
                 values = {

@@ -56,6 +56,7 @@ async def handle(
             check_resource(resource, repeated_names)
             check_settings(resource.configs, removed)
             if resource.resource_type == ResourceType.BROKER:
+                require_cluster(broker, context, AclOperation.ALTER_CONFIGS)
                 if resource.resource_name:
                     check_own_id(broker, resource.resource_name)
                 _check_values(resource)
@@ -71,7 +72,7 @@ async def handle(
 
 
 def _check_values(resource: AlterConfigsResource) -> None:
-    """Check each change of a broker's settings by itself. As in Kafka, before the client's rights."""
+    """Check each change of a broker's settings by itself."""
     values: dict[str, str] = {}
     for each in resource.configs:
         if each.config_operation == Operation.SET and each.value is not None:

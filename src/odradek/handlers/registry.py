@@ -82,7 +82,7 @@ _TABLE = (
     _served("DescribeGroups", 0, 6, BROKER),
     _served("ListGroups", 0, 5, BROKER),
     _served("SaslHandshake", 0, 1, BROKER, CONTROLLER),
-    _served("ApiVersions", 0, 4, BROKER, CONTROLLER),
+    _served("ApiVersions", 0, 5, BROKER, CONTROLLER),
     _served("CreateTopics", 2, 7, FORWARDED, CONTROLLER),
     _served("DeleteTopics", 1, 6, FORWARDED, CONTROLLER),
     _served("DeleteRecords", 0, 2, BROKER),
@@ -92,7 +92,7 @@ _TABLE = (
     _served("AddOffsetsToTxn", 0, 4, BROKER),
     _served("EndTxn", 0, 5, BROKER),
     _served("WriteTxnMarkers", 1, 2, BROKER),
-    _served("TxnOffsetCommit", 0, 5, BROKER),
+    _served("TxnOffsetCommit", 0, 6, BROKER),
     _served("DescribeAcls", 1, 3, BROKER, CONTROLLER),
     _served("CreateAcls", 1, 3, FORWARDED, CONTROLLER),
     _served("DeleteAcls", 1, 3, FORWARDED, CONTROLLER),
@@ -157,6 +157,7 @@ _TABLE = (
     _served("DescribeShareGroupOffsets", 0, 1, BROKER),
     _served("AlterShareGroupOffsets", 0, 0, BROKER),
     _served("DeleteShareGroupOffsets", 0, 0, BROKER),
+    _served("UnregisterController", 0, 0, FORWARDED, CONTROLLER),
 )
 
 SERVED = {each.key: each for each in _TABLE}

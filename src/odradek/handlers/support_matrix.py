@@ -1,8 +1,7 @@
 """Writes docs/support.md: `python -m odradek.handlers.support_matrix [FILE]`.
 
 The registry shows which APIs and versions this project serves, and the modules of the handlers have
-the notes. The message declarations show what Apache Kafka 4.3 serves, except for `NEWER_VERSIONS`
-and `NEWER_KEYS`, which come from later releases.
+the notes. The message declarations show what Apache Kafka 4.4 serves.
 """
 
 from __future__ import annotations
@@ -13,22 +12,10 @@ from importlib import import_module
 from pathlib import Path
 
 from odradek.handlers.registry import BROKER, CONTROLLER, FORWARDED, SERVED, Served
-from odradek.model import api_keys
 from odradek.wire.api import BY_KEY, Api
 
 DEFAULT_PATH = Path("docs/support.md")
-RELEASE = "4.3"
-NEWER_VERSIONS = {
-    api_keys.API_VERSIONS: 5,
-    api_keys.TXN_OFFSET_COMMIT: 6,
-    api_keys.DELETE_GROUPS: 3,
-    api_keys.STREAMS_GROUP_HEARTBEAT: 1,
-    api_keys.STREAMS_GROUP_DESCRIBE: 1,
-}
-"""API key -> the first declared version that Apache Kafka 4.3 does not have."""
-NEWER_KEYS = frozenset(
-    (api_keys.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, api_keys.UNREGISTER_CONTROLLER)
-)
+RELEASE = "4.4"
 
 INTRODUCTION = f"""\
 # The APIs that are served
@@ -67,14 +54,11 @@ def _lines() -> Iterator[str]:
             note = _note(import_module(served.module).__doc__ or "")
             cells = (str(key), api.name, versions, _released(api), _where(served), note)
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-    yield f"\n{len(SERVED)} of {len(BY_KEY) - len(NEWER_KEYS)} APIs of Apache Kafka {RELEASE}."
+    yield f"\n{len(SERVED)} of {len(BY_KEY)} APIs of Apache Kafka {RELEASE}."
 
 
 def _released(api: Api) -> str:
-    if api.key in NEWER_KEYS:
-        return "later"
-    high = min(api.version_max, NEWER_VERSIONS.get(api.key, 32767) - 1, api.unstable_min - 1)
-    return _range(api.version_min, high)
+    return _range(api.version_min, min(api.version_max, api.unstable_min - 1))
 
 
 def _range(low: int, high: int) -> str:

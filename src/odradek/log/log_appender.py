@@ -120,7 +120,7 @@ class LogAppender:
         """Apply new settings."""
         self._config = config
         self._needs_keys = config.is_compacted
-        self._fast_path_attributes = fast_path_attributes(config.compression_type)
+        self._fast_path_attributes = fast_path_attributes(config)
         self._size_max = min(config.max_message_bytes, config.segment_bytes)
         self._timestamp_limit = -1
         """A batch with a later max timestamp may violate `message.timestamp.after.max.ms`. The

@@ -63,7 +63,7 @@ from odradek.records.builder import RecordBatchBuilder, seal
 from odradek.records.compression import Codec, codec_named, compress, decompress
 from odradek.records.errors import CorruptBatch, DecompressionLimit, InvalidRecords
 from odradek.records.record import iterate_records
-from odradek.records.skim import skim_records
+from odradek.records.skim import RECORD_BYTES_MAX, skim_records
 from odradek.records.structure import AT_ONCE_MAX, has_plain_records
 
 DECOMPRESSED_MAX = 16 << 20
@@ -247,10 +247,21 @@ def _accept(topic: _Topic, batch: RecordBatch, origin: AppendOrigin) -> Accepted
     return Accepted(batch, append_time)
 
 
-def fast_path_attributes(compression_type: str) -> frozenset[int]:
-    """Return the attributes of batches that need no conversion to this compression type."""
-    codecs = Codec if compression_type == "producer" else (codec_named(compression_type),)
+def fast_path_attributes(config: TopicConfig) -> frozenset[int]:
+    """Return the attributes of batches that need no conversion to the topic's compression type.
+
+    Compressed batches are left out if the sizes of their records must be checked.
+    """
+    kind = config.compression_type
+    codecs = list(Codec) if kind == "producer" else [codec_named(kind)]
+    if _limits_records(config):
+        codecs = [codec for codec in codecs if codec is Codec.NONE]
     return frozenset(codec | flag for codec in codecs for flag in (0, TRANSACTIONAL_FLAG))
+
+
+def _limits_records(config: TopicConfig) -> bool:
+    """Whether a batch that is decompressed as a whole may have a larger record than is allowed."""
+    return config.max_decompressed_message_bytes < WHOLE_BYTES_MAX
 
 
 def _target_codec(compression_type: str, batch: RecordBatch) -> int:
@@ -279,6 +290,7 @@ def _passes_fast_check(topic: _Topic, batch: RecordBatch) -> bool:
         or (batch.max_timestamp > topic.latest and not config.is_log_append_time)
         or batch.is_log_append_time
         or (batch.count > _WHOLE_RECORDS_MAX and topic.effort is Effort.FULL)
+        or (batch.codec and _limits_records(config))
     ):
         return False
     try:
@@ -310,7 +322,8 @@ def _walk(topic: _Topic, batch: RecordBatch) -> tuple[bool, int]:
     out_of_range: list[tuple[int, int]] = []
     in_order = True
     max_timestamp = NO_TIMESTAMP
-    for index, record in enumerate(skim_records(batch, decompressed_max(batch))):
+    record_max = config.max_decompressed_message_bytes if batch.codec else RECORD_BYTES_MAX
+    for index, record in enumerate(skim_records(batch, decompressed_max(batch), record_max)):
         timestamp = record.timestamp
         max_timestamp = max(max_timestamp, timestamp)
         in_order = in_order and record.offset_delta == index

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 TIMESTAMP_MAX: Final = 2**63 - 1
+RECORD_BYTES_MAX: Final = 2**31 - 1
+"""The maximum size of a record in the format, which is no limit."""
 _CUT: Final = "the batch ends inside a record"
 
 
@@ -31,12 +33,14 @@ class Skimmed(NamedTuple):
     has_key: bool
 
 
-def skim_records(batch: RecordBatch, limit_bytes: int) -> Iterator[Skimmed]:
+def skim_records(
+    batch: RecordBatch, limit_bytes: int, record_bytes_max: int = RECORD_BYTES_MAX
+) -> Iterator[Skimmed]:
     """Yield the facts about the records of a batch, in order.
 
     Raises:
-        InvalidRecords: the payload cannot be decompressed, does not consist of records, or does not
-            hold as many records as the header says.
+        InvalidRecords: the payload cannot be decompressed, does not consist of records, does not
+            hold as many records as the header says, or has a record of more than `record_bytes_max`.
         DecompressionLimit: the records take more than `limit_bytes`.
     """
     stream = _Stream(decompress_pieces(batch.codec, batch.payload), limit_bytes)
@@ -45,6 +49,11 @@ def skim_records(batch: RecordBatch, limit_bytes: int) -> Iterator[Skimmed]:
         length = stream.varint()
         if length < 0:
             raise InvalidRecords(f"a record says that it has {length} bytes")
+        if length > record_bytes_max:
+            raise InvalidRecords(
+                f"a record of {length} bytes is above max.decompressed.message.bytes, "
+                f"{record_bytes_max}"
+            )
         end = stream.position + length
         stream.skip(1)  # attributes; none are defined
         timestamp_delta: int = stream.varlong()

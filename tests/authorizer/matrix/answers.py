@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compat.lab.maven import KAFKA_VERSION
+from compat.lab.maven import NEXT_VERSION
 from tests.authorizer.matrix.stage import Stage
 
 from odradek.model.errors import ErrorCode
@@ -101,8 +101,7 @@ class _Form(NamedTuple):
                 and (each := getattr(value, name)) != getattr(default, name)
             }
         if isinstance(value, (list, tuple)):
-            known = (each for each in value if not _is_setting_of_4_4(each))
-            return sorted(map(self.plain, known), key=text)
+            return sorted(map(self.plain, value), key=text)
         if isinstance(value, (bytes, bytearray, memoryview)):
             return bytes(value).hex()
         if isinstance(value, str):
@@ -121,11 +120,6 @@ class _Form(NamedTuple):
         return self.plain(value)
 
 
-def _is_setting_of_4_4(value: Any) -> bool:
-    """Whether this is a setting that Apache Kafka 4.3 does not have (KIP-1191)."""
-    return str(getattr(value, "name", "")).startswith("errors.deadletterqueue.")
-
-
 def load() -> dict[str, str]:
     """Return the recorded responses by case."""
     recorded = json.loads(FILE.read_text(encoding="utf-8"))
@@ -140,7 +134,7 @@ def store(outcomes: Mapping[str, str]) -> None:
     cases = (f"  {json.dumps(case)}: {number_of[outcome]}" for case, outcome in outcomes.items())
     texts = (f"  {each}" for each in answers)
     FILE.write_text(
-        f'{{"broker": "Apache Kafka {KAFKA_VERSION}",\n "command": {json.dumps(COMMAND)},\n'
+        f'{{"broker": "Apache Kafka {NEXT_VERSION}",\n "command": {json.dumps(COMMAND)},\n'
         ' "answers": [\n' + ",\n".join(texts) + '],\n "cases": {\n' + ",\n".join(cases) + "\n}}\n",
         encoding="utf-8",
     )

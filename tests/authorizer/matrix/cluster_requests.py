@@ -298,6 +298,7 @@ def _nodes() -> list[Request]:
         ),
         Request("of controllers", "DescribeCluster", 1, {**operations, "endpoint_type": 2}, alter),
         Request("", "UnregisterBroker", 0, {"broker_id": 99}, alter),
+        Request("", "UnregisterController", 0, {"controller_id": 99}, alter),
         Request("", "AddRaftVoter", 1, {**voter, "voter_directory_id": UNKNOWN_ID, "listeners": [
             {"name": "CONTROLLER", "host": "localhost", "port": 1}]}, alter),
         Request(
@@ -326,7 +327,13 @@ _ALSO_ON_CONTROLLERS = frozenset(
         *("DescribeAcls", "CreateAcls", "DeleteAcls", "AlterConfigs", "IncrementalAlterConfigs"),
         *("AlterClientQuotas", "AlterUserScramCredentials", "ElectLeaders", "DescribeQuorum"),
         *("AlterPartitionReassignments", "ListPartitionReassignments", "UpdateFeatures"),
-        *("UnregisterBroker", "AddRaftVoter", "RemoveRaftVoter", "SaslHandshake"),
+        *(
+            "UnregisterBroker",
+            "UnregisterController",
+            "AddRaftVoter",
+            "RemoveRaftVoter",
+            "SaslHandshake",
+        ),
         *("SaslAuthenticate", "ApiVersions", "DescribeUserScramCredentials"),
         "DescribeConfigs",
     )

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import pytest
-from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.apache_kafka import NextApacheKafka
 from compat.lab.toolchain import free_port
 from compat.lab.wire_client import WireClient, decode_response
 from tests.authorizer.matrix.dialogues import PASSWORD, Step
@@ -132,7 +132,7 @@ def apache_kafka(users: Users) -> Iterator[Stage]:
         **_settings(ports, users),
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports.controller}",
     }
-    node = BriefApacheKafka(settings=settings, port=ports.plain)
+    node = NextApacheKafka(settings=settings, port=ports.plain)
     with node, Stage(ports, users) as stage:
         yield stage
 

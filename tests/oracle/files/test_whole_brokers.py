@@ -18,7 +18,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.apache_kafka import NextApacheKafka
 from compat.lab.broker import Broker
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
@@ -84,7 +84,7 @@ class Directory:
 
     def broker(self, is_ours: bool) -> Broker:
         """Return a broker that is not started."""
-        kind = OdradekNode if is_ours else BriefApacheKafka
+        kind = OdradekNode if is_ours else NextApacheKafka
         return kind(settings=SETTINGS, directory=self._path)
 
     def settle(self, client: Client) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.apache_kafka import NextApacheKafka
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
 from compat.lab.wire_client import WireClient
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.java
 def brokers() -> Iterator[tuple[str, str]]:
     """The addresses of Odradek and Apache Kafka."""
     try:
-        apache = BriefApacheKafka(settings=SETTINGS)
+        apache = NextApacheKafka(settings=SETTINGS)
         with OdradekNode(settings=SETTINGS) as node, apache:
             yield node.bootstrap, apache.bootstrap
     except Missing as reason:

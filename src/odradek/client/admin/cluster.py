@@ -54,6 +54,8 @@ from odradek.wire.generated.remove_raft_voter_request import RemoveRaftVoterRequ
 from odradek.wire.generated.remove_raft_voter_response import RemoveRaftVoterResponse
 from odradek.wire.generated.unregister_broker_request import UnregisterBrokerRequest
 from odradek.wire.generated.unregister_broker_response import UnregisterBrokerResponse
+from odradek.wire.generated.unregister_controller_request import UnregisterControllerRequest
+from odradek.wire.generated.unregister_controller_response import UnregisterControllerResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +260,21 @@ def client_instance_id(cluster: Cluster) -> UUID:
         lambda answer: check(answer.error_code, subject="telemetry"),
     )
     return UUID(bytes=bytes(response.client_instance_id))
+
+
+def unregister_controller(cluster: Cluster, controller_id: int) -> None:
+    """Forget the registration of a controller that has stopped (KIP-1312).
+
+    Raises:
+        ClientError: no response, or an error response.
+    """
+    cluster.ask_controller(
+        UnregisterControllerRequest(controller_id=controller_id),
+        UnregisterControllerResponse,
+        lambda answer: check(
+            answer.error_code, answer.error_message, f"controller {controller_id}"
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,13 @@ class Routes:
         for key in [key for key, node in self._coordinators.items() if node == link[0]]:
             self.forget_coordinator(*key)
 
+    def start_over(self) -> None:
+        """Forget the nodes and coordinators: the address of a node leads to another one (KIP-1242)."""
+        self.metadata.forget_nodes()
+        self._stale.update(self._used_ms)
+        for key in list(self._coordinators):
+            self.forget_coordinator(*key)
+
     def feature(self, name: str) -> int:
         """Return the finalized level of a feature; 0 if it has none."""
         return self._features.get(name, 0)

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from odradek.client.address import Address
+from odradek.client.address import Address, Expected
 from odradek.client.connection import Connection
 from odradek.client.core.asks import Ask, Link
 from odradek.client.core.backoff import Backoff
@@ -28,6 +28,7 @@ from odradek.client.deadline import monotonic_ms
 from odradek.client.errors import (
     ClientError,
     DisconnectedError,
+    MisroutedError,
     RequestTimeoutError,
     UnreachableError,
     unreachable,
@@ -70,7 +71,11 @@ class Opening:
     """Makes a connection to the first address that accepts one, or authenticates one again."""
 
     def __init__(
-        self, addresses: Sequence[Address], driver: Driver, known: Connection | None = None
+        self,
+        addresses: Sequence[Address],
+        driver: Driver,
+        known: Connection | None = None,
+        expected: Expected | None = None,
     ) -> None:
         """`known` is the connection to authenticate again, which has no requests in flight."""
         self.connection: Connection | None = None
@@ -80,6 +85,7 @@ class Opening:
         self._lock = threading.Lock()
         self._addresses = addresses
         self._known = known
+        self._expected = expected
         self._client_id = driver.client_id
         self._timeout_ms = driver.connect_timeout_ms
         self._security = driver.security
@@ -102,7 +108,9 @@ class Opening:
         failures: list[ClientError] = []
         for address in self._addresses:
             try:
-                return Connection(address, self._client_id, self._timeout_ms, self._security)
+                return Connection(
+                    address, self._client_id, self._timeout_ms, self._security, self._expected
+                )
             except (UnreachableError, DisconnectedError) as error:
                 failures.append(error)
         raise unreachable(failures)
@@ -310,7 +318,8 @@ class Driver:
                 self._opened(link, first)
                 is_ready = True
             else:
-                self._opening[link] = Opening([node.address], self)
+                expected = self._routes.metadata.expected(node.id)
+                self._opening[link] = Opening([node.address], self, expected=expected)
         return is_ready
 
     def _renew_sessions(self) -> None:
@@ -364,13 +373,21 @@ class Driver:
             backoff = self._backoffs[link] = Backoff(*self._backoff_ms, self._routes.random)
         self._not_before_ms[link] = now_ms + backoff.failed()
         node = self._routes.node(link[0])
-        if node is not None and node.address not in self._bootstrap:
+        if isinstance(error, MisroutedError):
+            self._start_over()
+        elif node is not None and node.address not in self._bootstrap:
             error = UnreachableError(
                 f"broker {node.id} advertises {node.address}, but {error}",
                 error.advice
                 or "advertised.listeners of the broker must name an address that clients can reach.",
             )
         self._routes.lost(link, error)
+
+    def _start_over(self) -> None:
+        """Close all connections, so that the bootstrap addresses are used."""
+        for connection in self._all():
+            self._drop(connection, DisconnectedError("a node has another address now"))
+        self._routes.start_over()
 
     def _drop(self, connection: Connection, error: ClientError) -> None:
         """Fail the requests of a connection that has ended."""

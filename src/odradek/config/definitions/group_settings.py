@@ -54,4 +54,22 @@ streams.initial.rebalance.delay.ms  int  = 3000  >=0  medium  from group.streams
     Time to wait for more members before the first assignment.
 streams.assignment.interval.ms  int  = 1000  >=0  medium  from group.streams.assignment.interval.ms
     Minimum time between two assignments.
+
+[accepted: there is only one assignor, and no assignor assigns warm-up tasks]
+consumer.assignor.offload.enable  boolean  = true  medium  internal  from group.consumer.assignor.offload.enable
+    Whether targets may be computed by another thread.
+share.assignor.offload.enable  boolean  = true  medium  internal  from group.share.assignor.offload.enable
+    Whether targets may be computed by another thread.
+streams.assignor.offload.enable  boolean  = true  medium  internal  from group.streams.assignor.offload.enable
+    Whether targets may be computed by another thread.
+streams.assignor.name  string  medium
+    The assignor of the group. An unknown name means the default.
+streams.rack.aware.assignment.tags  list  = ""  distinct  low  from group.streams.rack.aware.assignment.tags
+    Tags of members that assignors may use.
+streams.num.warmup.replicas  int  = 2  >=0  medium  internal  from group.streams.num.warmup.replicas
+    Number of warm-up tasks.
+streams.acceptable.recovery.lag  long  = 10000  >=0  medium  internal  from group.streams.acceptable.recovery.lag
+    Number of records that a task may lack to count as warm.
+streams.task.offset.interval.ms  int  = 60000  >=1  medium  internal  from group.streams.task.offset.interval.ms
+    How often members report the offsets of their tasks.
 """

@@ -68,4 +68,12 @@ group.coordinator.append.linger.ms  int  = -1  >=-1  medium
     How long a coordinator's records wait for other records. -1 means an adaptive time.
 group.coordinator.cached.buffer.max.bytes  int  = 1048588  >=524288  medium  cluster-wide
     Maximum size of a write buffer that a coordinator keeps.
+
+[accepted: assignors run on the node's event loop, as no release of Apache Kafka runs them elsewhere]
+group.consumer.assignor.offload.enable  boolean  = true  medium  internal  cluster-wide
+    Whether targets of consumer groups may be computed by another thread.
+group.share.assignor.offload.enable  boolean  = true  medium  internal  cluster-wide
+    Whether targets of share groups may be computed by another thread.
+group.streams.assignor.offload.enable  boolean  = true  medium  internal  cluster-wide
+    Whether targets of Streams groups may be computed by another thread.
 """

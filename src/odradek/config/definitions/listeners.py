@@ -30,6 +30,8 @@ fetch.max.bytes  int  = 57671680  >=1024  medium
     Maximum size of a fetch response, regardless of the client's limit.
 message.max.bytes  int  = 1048588  >=0  high  cluster-wide
     Maximum size of a record batch, unless a topic sets it.
+max.decompressed.message.bytes  int  = 2147483639  1..2147483639  medium  cluster-wide
+    Maximum size of a record of a compressed batch, after decompression, unless a topic sets it.
 max.request.partition.size.limit  int  = 2000  >=1  medium
     Maximum number of partitions in a response to DescribeTopicPartitions.
 max.incremental.fetch.session.cache.slots  int  = 1000  >=0  medium

@@ -16,13 +16,13 @@ sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms  long  = 10000  low
     Maximum pause before the fetch of these keys is retried.
 sasl.oauthbearer.clock.skew.seconds  int  = 30  low
     Tolerated difference between clocks.
-sasl.oauthbearer.expected.audience  list  = ""  distinct  low
+sasl.oauthbearer.expected.audience  list  = ""  distinct  high
     Audiences of which a token must have one. Required if signed tokens are verified.
-sasl.oauthbearer.allow.unverified.audience  boolean  = false  low
+sasl.oauthbearer.allow.unverified.audience  boolean  = false  medium
     Whether `sasl.oauthbearer.expected.audience` may be missing. Then a token may have any audience.
-sasl.oauthbearer.expected.issuer  string  low
+sasl.oauthbearer.expected.issuer  string  high
     The issuer that a token must have. Required if signed tokens are verified.
-sasl.oauthbearer.allow.unverified.issuer  boolean  = false  low
+sasl.oauthbearer.allow.unverified.issuer  boolean  = false  medium
     Whether `sasl.oauthbearer.expected.issuer` may be missing. Then a token may have any issuer.
 sasl.oauthbearer.jwt.validator.class  class  = org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator  medium
     How tokens are checked. The only other supported value is `org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator`, with the same effect.

@@ -53,6 +53,10 @@ group.share.max.share.sessions  int  = 2000  >=1  medium
 group.share.assignors  list  = simple  distinct  non-empty  medium
     The assignor of share groups.
 
+[unsupported: dead letters are written by the leader of the partition]
+group.share.dlq.manager.class.name  string  = org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager  medium  internal
+    Java class that writes dead letters.
+
 [unsupported: share groups always use the share coordinator]
 group.share.persister.class.name  string  = org.apache.kafka.server.share.persister.DefaultStatePersister  medium  internal
     Java class that stores the share state.
@@ -116,4 +120,26 @@ group.streams.min.assignment.interval.ms  int  = 0  >=0  medium
     Minimum value of `group.streams.assignment.interval.ms`.
 group.streams.max.assignment.interval.ms  int  = 15000  >=0  medium
     Maximum value of `group.streams.assignment.interval.ms`.
+
+[accepted: there is only one assignor]
+group.streams.assignors  list  = sticky  distinct  non-empty  medium
+    The assignors of Streams groups. The first is the default.
+group.streams.rack.aware.assignment.tags  list  = ""  distinct  low
+    Tags of members that assignors may use. The assignor `sticky` does not use them.
+
+[accepted: no assignor assigns warm-up tasks, also not Apache Kafka's]
+group.streams.num.warmup.replicas  int  = 2  >=0  medium  internal
+    Number of warm-up tasks of a Streams group.
+group.streams.max.warmup.replicas  int  = 20  >=0  medium  internal
+    Maximum value of `group.streams.num.warmup.replicas`.
+group.streams.acceptable.recovery.lag  long  = 10000  >=0  medium  internal
+    Number of records that a task may lack to count as warm.
+group.streams.task.offset.interval.ms  int  = 60000  >=1  medium  internal
+    How often members report the offsets of their tasks.
+group.streams.min.task.offset.interval.ms  int  = 15000  >=1  medium  internal
+    Minimum value of `group.streams.task.offset.interval.ms`.
+
+[unsupported: topology descriptions are not stored]
+group.streams.topology.description.plugin.class  class  medium
+    Java class that stores the descriptions of topologies.
 """

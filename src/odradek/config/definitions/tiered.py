@@ -66,6 +66,10 @@ log.local.retention.ms  long  = -2  >=-2  medium  cluster-wide
     Age at which a copied segment is deleted from the local disk. -2 means the value of `log.retention.ms`.
 log.local.retention.bytes  long  = -2  >=-2  medium  cluster-wide
     Maximum local size of a partition with remote copies. -2 means the value of `log.retention.bytes`.
+log.remote.copy.lag.ms  long  = 0  >=-1  medium  cluster-wide
+    Age at which a segment may be copied to remote storage. -1 means the local retention.
+log.remote.copy.lag.bytes  long  = -1  >=-1  medium  cluster-wide
+    Size of the newer segments from which on a segment may be copied to remote storage.
 follower.fetch.last.tiered.offset.enable  boolean  = false  medium  cluster-wide
     Let a new follower start at the end of the remote segments.
 """

@@ -24,6 +24,8 @@ index.interval.bytes  int  = 4096  >=0  medium  from log.index.interval.bytes
     Size of the records between two entries of an index, in bytes.
 max.compaction.lag.ms  long  = 9223372036854775807  >=1  medium  from log.cleaner.max.compaction.lag.ms
     Records older than this are compacted regardless of the ratio.
+max.decompressed.message.bytes  int  = 2147483639  1..2147483639  medium  from max.decompressed.message.bytes
+    Maximum size of a record of a compressed batch, after decompression. A larger record is refused (INVALID_RECORD).
 max.message.bytes  int  = 1048588  >=0  medium  from message.max.bytes
     Maximum size of a record batch, after compression by the broker.
 message.timestamp.type  string  = CreateTime  {CreateTime,LogAppendTime}  medium  from log.message.timestamp.type
@@ -74,4 +76,8 @@ local.retention.ms  long  = -2  >=-2  medium  from log.local.retention.ms
     Age at which a copied segment is deleted from the local disk. -2 means the value of `retention.ms`.
 local.retention.bytes  long  = -2  >=-2  medium  from log.local.retention.bytes
     Maximum local size of a partition with remote copies. -2 means the value of `retention.bytes`.
+remote.copy.lag.ms  long  = 0  >=-1  medium  from log.remote.copy.lag.ms
+    Age at which a segment may be copied to remote storage. -1 means the local retention.
+remote.copy.lag.bytes  long  = -1  >=-1  medium  from log.remote.copy.lag.bytes
+    Size of the newer segments from which on a segment may be copied to remote storage.
 """

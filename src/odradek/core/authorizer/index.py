@@ -11,16 +11,21 @@ In each pattern it looks up the principal and `User:*`, with the client's host a
 cost depends on the number of lengths, and not on the number of ACLs.
 
 Addresses are compared in their shortest form (`::1`), and an IPv4 address in IPv6 form equals the
-IPv4 address. Address ranges are not supported, as in Apache Kafka 4.3 (KIP-1276 adds them in 4.4).
+IPv4 address.
+
+The host of an ACL can be a range of addresses (`address_ranges`). The index knows how many bits the
+ranges fix, and looks up the range of each such size that contains the client's address. Only
+patterns that have ranges are looked up again, so that the others cost what they cost without ranges.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
+from odradek.core.authorizer.address_ranges import network_name, range_of
 from odradek.core.metadata.image import AccessControlEntry
 from odradek.model.acl import (
     ANYONE,
@@ -72,7 +77,9 @@ class Pattern(NamedTuple):
 KeyT = TypeVar("KeyT")
 
 _Who = tuple[str, str]
-"""A principal and a host."""
+"""A principal, and a host or the name of a range."""
+_Key = tuple[int, int, str]
+"""A pattern. Plain tuples are equal to patterns, and are made faster."""
 
 
 @lru_cache(maxsize=4096)
@@ -90,17 +97,30 @@ def short_host(host: str) -> str:
 class AclIndex:
     """The ACLs by pattern. `put` and `remove` change it."""
 
-    __slots__ = ("_entries", "_lengths", "_of_principal", "_patterns", "_repeated")
+    __slots__ = (
+        "_entries",
+        "_lengths",
+        "_of_principal",
+        "_patterns",
+        "_range_sizes",
+        "_ranged",
+        "_repeated",
+    )
 
     def __init__(self) -> None:
         self._entries: dict[bytes, AccessControlEntry] = {}
-        self._patterns: dict[tuple[int, int, str], dict[_Who, int]] = {}
+        self._patterns: dict[_Key, dict[_Who, int]] = {}
         self._lengths: dict[int, dict[int, int]] = {}
         """Resource type -> length -> how many prefixes have this length."""
         self._of_principal: dict[tuple[int, str], dict[Pattern, int]] = {}
         """(Resource type, principal) -> pattern -> how many hosts have ACLs."""
         self._repeated: dict[tuple[Pattern, _Who, int], int] = {}
-        """How often an ACL occurs again with another id. The controller creates no such ACLs."""
+        """How often an ACL occurs again with another id. The controller creates no such ACLs, except
+        with two names of one range."""
+        self._ranged: dict[_Key, int] = {}
+        """Pattern -> how many principals and ranges have ACLs."""
+        self._range_sizes: dict[tuple[int, int], int] = {}
+        """(IP version, number of fixed bits) -> in how many places such a range occurs."""
 
     def __len__(self) -> int:
         """Return the number of ACLs."""
@@ -126,6 +146,7 @@ class AclIndex:
             of_principal = self._of_principal.setdefault((pattern.resource_type, who[0]), {})
             _add(of_principal, pattern, 1)
             cell[who] = bit
+            self._count_range(pattern, who, 1)
         elif bits & bit:
             _add(self._repeated, (pattern, who, bit), 1)
         else:
@@ -145,6 +166,7 @@ class AclIndex:
         cell[who] &= ~bit
         if not cell[who]:
             del cell[who]
+            self._count_range(pattern, who, -1)
             of_principal = self._of_principal[pattern.resource_type, who[0]]
             _add(of_principal, pattern, -1)
             if not of_principal:
@@ -155,11 +177,19 @@ class AclIndex:
                 _add(self._lengths[pattern.resource_type], len(pattern.name), -1)
         return True
 
+    def _count_range(self, pattern: Pattern, who: _Who, count: int) -> None:
+        network = range_of(who[1])
+        if network is not None:
+            _add(self._ranged, pattern, count)
+            _add(self._range_sizes, (network.version, network.prefixlen), count)
+
     # -- checks -----------------------------------------------------------------------------------
 
     def bits(self, resource_type: int, name: str, principal: str, host: str) -> int:
         """Return what the ACLs allow and deny a client on a resource, as bits."""
-        cells = self._cells(resource_type, name)
+        find = self._patterns.get
+        keys = self._keys(resource_type, name)
+        cells = [cell for cell in map(find, keys) if cell is not None]
         if not cells:
             return 0
         result = HAS_ACLS
@@ -169,7 +199,26 @@ class AclIndex:
                 found = cell.get(who)
                 if found is not None:
                     result |= found
+        if self._ranged:
+            result |= self._bits_of_ranges(keys, principal, host)
         return result
+
+    def _bits_of_ranges(self, keys: list[_Key], principal: str, host: str) -> int:
+        result = 0
+        ranged = [self._patterns[key] for key in keys if key in self._ranged]
+        if ranged:
+            for network in self._networks(host):
+                for cell in ranged:
+                    result |= cell.get((principal, network), 0) | cell.get((ANYONE, network), 0)
+        return result
+
+    def _networks(self, host: str) -> Iterator[str]:
+        """Yield the names of the ranges that contain an address, and that ACLs could have."""
+        host = short_host(host)
+        for version, bits in self._range_sizes:
+            network = network_name(host, version, bits)
+            if network is not None:
+                yield network
 
     def rule(
         self,
@@ -183,9 +232,11 @@ class AclIndex:
 
         Return None if no ACL decides. The ACL has the shortest form of its host.
         """
+        clients = [*_who(principal, host)]
+        clients += [(user, each) for user in (principal, ANYONE) for each in self._networks(host)]
         for wanted in (DENIED_BY[operation], ALLOWED_BY[operation]):
             for pattern in self._matching(resource_type, name):
-                for who in _who(principal, host):
+                for who in clients:
                     found = self._patterns[pattern].get(who, 0) & wanted
                     if found:
                         return _entry(pattern, who, found)
@@ -203,10 +254,13 @@ class AclIndex:
         allowed: list[Pattern] = []
         denied: set[Pattern] = set()
         everywhere = Pattern(resource_type, PatternType.LITERAL, WILDCARD)
+        hosts = [short_host(host), WILDCARD, *self._networks(host)]
         for user in (principal, ANYONE):
             for pattern in self._of_principal.get((resource_type, user), ()):
                 cell = self._patterns[pattern]
-                bits = cell.get((user, short_host(host)), 0) | cell.get((user, WILDCARD), 0)
+                bits = 0
+                for each in hosts:
+                    bits |= cell.get((user, each), 0)
                 if bits & DENIED_BY[operation]:
                     denied.add(pattern)
                 if bits & EXACTLY_ALLOWED_BY[operation]:
@@ -217,17 +271,15 @@ class AclIndex:
             return True
         return any(not _is_denied(pattern, denied) for pattern in allowed)
 
-    def _cells(self, resource_type: int, name: str) -> list[Mapping[_Who, int]]:
-        """Return the ACLs of each pattern that matches a resource."""
-        find = self._patterns.get
+    def _keys(self, resource_type: int, name: str) -> list[_Key]:
+        """Return the patterns that match a resource, whether they have ACLs or not."""
         literal = PatternType.LITERAL
-        # Plain tuples are equal to patterns, and are made faster.
-        keys = [(resource_type, literal, name), (resource_type, literal, WILDCARD)]
+        keys: list[_Key] = [(resource_type, literal, name), (resource_type, literal, WILDCARD)]
         prefixed, longest = PatternType.PREFIXED, len(name)
         lengths = self._lengths.get(resource_type)
         if lengths:
             keys += [(resource_type, prefixed, name[:n]) for n in lengths if n <= longest]
-        return [cell for cell in map(find, keys) if cell is not None]
+        return keys
 
     def _matching(self, resource_type: int, name: str) -> Iterator[Pattern]:
         """Yield the patterns that match a resource, the longest prefix first after the name."""
@@ -259,7 +311,9 @@ def _place(entry: AccessControlEntry) -> tuple[Pattern, _Who, int]:
     if entry.permission_type != AclPermissionType.ALLOW:
         shift += DENIED
     pattern = Pattern(entry.resource_type, kind, entry.resource_name)
-    return pattern, (entry.principal, short_host(entry.host)), 1 << shift
+    network = range_of(entry.host)
+    host = short_host(entry.host) if network is None else str(network)
+    return pattern, (entry.principal, host), 1 << shift
 
 
 def _entry(pattern: Pattern, who: _Who, bits: int) -> AccessControlEntry:

@@ -6,9 +6,12 @@ records of a request are one batch, so that all or none of them are committed.
 
 from __future__ import annotations
 
+from odradek.core.authorizer.address_ranges import is_range, parse_range
 from odradek.core.authorizer.filters import AclFilter
 from odradek.core.controller.state import ControllerState, Decision, check_record_count
 from odradek.core.metadata.image import AccessControlEntry
+from odradek.core.metadata.releases import LEVEL_NAMES
+from odradek.core.metadata.versions import LEVEL_ADDRESS_RANGES
 from odradek.model.acl import (
     CLUSTER_NAME,
     AclOperation,
@@ -47,10 +50,11 @@ def create_acls(
     results: list[AclCreationResult] = []
     for creation in request.creations:
         problem = _problem(creation)
+        code = ErrorCode.INVALID_REQUEST
+        if problem is None:
+            code, problem = _host_problem(creation.host, state.level)
         if problem is not None:
-            results.append(
-                AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=problem)
-            )
+            results.append(AclCreationResult(error_code=code, error_message=problem))
             continue
         entry = _entry(creation)
         if entry not in created and not state.acl_ids.of(entry):
@@ -85,6 +89,27 @@ def _problem(creation: AclCreation) -> str | None:
             "separating the principal type from the principal name)"
         )
     return None
+
+
+def _host_problem(host: str, level: int) -> tuple[ErrorCode, str | None]:
+    """Return what is wrong with the host of an ACL, and the error; None if it is valid.
+
+    A host without a slash is not checked: it may be a name, which no client has.
+    """
+    if not host:
+        return ErrorCode.INVALID_REQUEST, "Host pattern cannot be null or empty"
+    if not is_range(host):
+        return ErrorCode.NONE, None
+    if level < LEVEL_ADDRESS_RANGES:
+        return ErrorCode.UNSUPPORTED_VERSION, (
+            "CIDR-based ACL host patterns require metadata version "
+            f"{LEVEL_NAMES[LEVEL_ADDRESS_RANGES]} or higher."
+        )
+    try:
+        parse_range(host)
+    except ValueError as reason:
+        return ErrorCode.INVALID_REQUEST, f"Invalid CIDR notation '{host}': {reason}"
+    return ErrorCode.NONE, None
 
 
 def _entry(creation: AclCreation) -> AccessControlEntry:

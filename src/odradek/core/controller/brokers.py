@@ -1,4 +1,4 @@
-"""Registers, fences, unfences and unregisters brokers, and registers controllers.
+"""Registers, fences, unfences and unregisters brokers; registers and unregisters controllers.
 
 A broker's epoch is the offset of the first record of the decision that registered the broker. A
 fenced broker leads no partition that has another replica. Metadata responses do not contain a
@@ -27,6 +27,7 @@ from odradek.core.metadata.snapshot import broker_record
 from odradek.core.metadata.versions import (
     KRAFT_VERSION,
     LEVEL_CONTROLLER_REGISTRATION,
+    LEVEL_CONTROLLER_UNREGISTRATION,
     LEVEL_CORDONED_DIRECTORIES,
     LEVEL_DIRECTORIES,
     METADATA_VERSION,
@@ -48,6 +49,9 @@ from odradek.wire.generated.register_controller_record import (
 from odradek.wire.generated.unregister_broker_record import UnregisterBrokerRecord
 from odradek.wire.generated.unregister_broker_request import UnregisterBrokerRequest
 from odradek.wire.generated.unregister_broker_response import UnregisterBrokerResponse
+from odradek.wire.generated.unregister_controller_record import UnregisterControllerRecord
+from odradek.wire.generated.unregister_controller_request import UnregisterControllerRequest
+from odradek.wire.generated.unregister_controller_response import UnregisterControllerResponse
 from odradek.wire.primitives import Message
 
 FENCE = 1
@@ -311,3 +315,30 @@ def register_controller(
         ],
     )
     return Decision([record], ControllerRegistrationResponse())
+
+
+def unregister_controller(
+    state: ControllerState, request: UnregisterControllerRequest, version: int
+) -> Decision[UnregisterControllerResponse]:
+    """Forget a controller that will not return (KIP-1312). The quorum's voters stay as they are.
+
+    Raises:
+        ApiError: UNSUPPORTED_VERSION: the finalized metadata.version does not have this record.
+            INVALID_REQUEST: it is the active controller. CONTROLLER_ID_NOT_REGISTERED.
+    """
+    if request.controller_id == state.config.node_id:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
+        )
+    if state.level < LEVEL_CONTROLLER_UNREGISTRATION:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The current MetadataVersion is too old to support controller unregistration.",
+        )
+    if request.controller_id not in state.image.cluster.controllers:
+        raise ApiError(
+            ErrorCode.CONTROLLER_ID_NOT_REGISTERED,
+            f"Controller ID {request.controller_id} is not currently registered.",
+        )
+    record = UnregisterControllerRecord(controller_id=request.controller_id)
+    return Decision([record], UnregisterControllerResponse(error_message=None))

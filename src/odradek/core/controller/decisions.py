@@ -53,6 +53,7 @@ DECISIONS: dict[int, Decide] = {
     api_keys.UNREGISTER_BROKER: brokers.unregister_broker,
     api_keys.ALLOCATE_PRODUCER_IDS: producer_ids.allocate_producer_ids,
     api_keys.CONTROLLER_REGISTRATION: brokers.register_controller,
+    api_keys.UNREGISTER_CONTROLLER: brokers.unregister_controller,
     api_keys.ASSIGN_REPLICAS_TO_DIRS: directories.assign_replicas_to_directories,
 }
 """The function for each request, by API key."""

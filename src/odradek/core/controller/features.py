@@ -11,6 +11,7 @@ from odradek.core.controller.state import ControllerState, Decision
 from odradek.core.metadata.versions import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     KRAFT_VERSION,
+    LEVEL_CONTROLLER_REGISTRATION,
     LEVEL_ELR,
     METADATA_VERSION,
 )
@@ -30,7 +31,7 @@ UPGRADE = 1
 SAFE_DOWNGRADE = 2
 UNSAFE_DOWNGRADE = 3
 
-RECORDS_CHANGED_AT = (8, 11, 13, 14, 15, 17, 23, 30)
+RECORDS_CHANGED_AT = (8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
 """Levels of metadata.version that added records or fields.
 
 A downgrade to a lower level could lose metadata.
@@ -98,7 +99,7 @@ def _update(
     if name == KRAFT_VERSION:
         return _update_kraft_version(state, level, present)
     if name == METADATA_VERSION:
-        _check_metadata_version(present, level)
+        _check_metadata_version(present, level, kind)
     elif (
         name == ELIGIBLE_LEADER_REPLICAS_VERSION
         and level > 0
@@ -123,9 +124,9 @@ def _update_kraft_version(state: ControllerState, level: int, present: int) -> M
 
 
 def _check_support(state: ControllerState, name: str, level: int) -> None:
-    """Check that this node and all registered nodes support the level."""
-    cluster = state.image.cluster
-    ranges = [("Local controller", state.supported_features.get(name, (0, 0)))]
+    """Check that this node and all registered nodes support the level, and no voter is missing."""
+    cluster, own_id = state.image.cluster, state.config.node_id
+    ranges = [(f"Local controller {own_id}", state.supported_features.get(name, (0, 0)))]
     ranges += [
         (f"Broker {broker.id}", broker.features.get(name, (0, 0)))
         for broker in cluster.brokers.values()
@@ -133,22 +134,35 @@ def _check_support(state: ControllerState, name: str, level: int) -> None:
     ranges += [
         (f"Controller {controller.id}", controller.features.get(name, (0, 0)))
         for controller in cluster.controllers.values()
+        if controller.id != own_id
     ]
     for who, (low, high) in ranges:
         if high == 0:
             raise _invalid(name, level, f"{who} does not support this feature.")
         if not low <= level <= high:
             raise _invalid(name, level, f"{who} only supports versions {low}-{high}")
+    if state.level >= LEVEL_CONTROLLER_REGISTRATION:
+        for voter in state.config.quorum_voters:
+            if voter != own_id and voter not in cluster.controllers:
+                raise _invalid(
+                    name,
+                    level,
+                    f"controller {voter} has not registered, and may not support this feature",
+                )
 
 
-def _check_metadata_version(present: int, level: int) -> None:
+def _check_metadata_version(present: int, level: int, kind: int) -> None:
     """Check that a downgrade crosses no level that added records or fields."""
-    lost = [each for each in RECORDS_CHANGED_AT if level < each <= present]
-    if lost:
+    if any(level < each <= present for each in RECORDS_CHANGED_AT):
+        why = (
+            "Unsafe metadata downgrade is not supported in this version."
+            if kind == UNSAFE_DOWNGRADE
+            else "Refusing to perform the requested downgrade because it might delete metadata "
+            "information."
+        )
         raise ApiError(
             ErrorCode.INVALID_UPDATE_VERSION,
-            f"Unsupported metadata.version downgrade from {present} to {level}. "
-            f"Metadata that was added in level {lost[0]} could be lost.",
+            f"Unsupported metadata.version downgrade from {present} to {level}. {why}",
         )
 
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from odradek.wire.generated.unfence_broker_record import UnfenceBrokerRecord
     from odradek.wire.generated.unregister_broker_record import UnregisterBrokerRecord
+    from odradek.wire.generated.unregister_controller_record import UnregisterControllerRecord
     from odradek.wire.generated.user_scram_credential_record import UserScramCredentialRecord
 
 __all__ = ["ClusterDelta", "MetadataDelta", "NestedChanges", "TopicDelta", "TopicsDelta"]
@@ -240,6 +241,13 @@ class MetadataDelta:
         registration = ControllerRegistration.from_record(record)
         self.cluster.controllers.put(registration.id, registration)
 
+    def _unregister_controller(self, record: UnregisterControllerRecord) -> None:
+        if self.cluster.controllers.get(record.controller_id) is None:
+            raise ReplayError(
+                f"a record unregisters controller {record.controller_id}, which is not registered"
+            )
+        self.cluster.controllers.remove(record.controller_id)
+
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         name = self.topics.replay_remove_topic(record)
         self.configs.remove(ConfigResource(ResourceType.TOPIC, name))
@@ -340,5 +348,6 @@ _REPLAY: dict[int, Callable[[MetadataDelta, Any], None]] = {
     26: MetadataDelta._remove_delegation_token,
     27: MetadataDelta._register_controller,
     28: lambda delta, record: delta.topics.replay_clear_elr(record),
+    29: MetadataDelta._unregister_controller,
 }
 """The replay method by record type. `batch_loader` processes the records of transactions."""

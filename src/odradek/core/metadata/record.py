@@ -50,6 +50,7 @@ RECORD_NAMES = {
     26: "RemoveDelegationTokenRecord",
     27: "RegisterControllerRecord",
     28: "ClearElrRecord",
+    29: "UnregisterControllerRecord",
 }
 """Message names by record type. The types 6, 13 and 16 are obsolete."""
 

@@ -32,6 +32,7 @@ _LEVELS_OF_RELEASES = (
     ("4.1", ("IV0", "IV1")),
     ("4.2", ("IV0", "IV1")),
     ("4.3", ("IV0",)),
+    ("4.4", ("IV0", "IV1", "IV2")),
 )
 LEVEL_NAMES: Mapping[int, str] = dict(
     enumerate(
@@ -39,13 +40,13 @@ LEVEL_NAMES: Mapping[int, str] = dict(
     )
 )
 """The name of each level of metadata.version."""
-_NEWER_LEVEL_NAMES = {31: "4.4-IV0", 32: "4.4-IV1", 33: "4.4-IV2"}
+_NEWER_LEVEL_NAMES = {34: "4.5-IV0"}
 """The names of levels that are not supported, for messages."""
 
 _DEFAULT_SINCE = {
     ELIGIBLE_LEADER_REPLICAS_VERSION: ((26, 1),),
     GROUP_VERSION: ((22, 1),),
-    SHARE_VERSION: ((28, 1),),
+    SHARE_VERSION: ((28, 1), (31, 2)),
     STREAMS_VERSION: ((29, 1),),
     TRANSACTION_VERSION: ((24, 2),),
 }

@@ -19,8 +19,8 @@ ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 
 LEVEL_MIN = 7
 """3.3-IV3, the lowest level that Apache Kafka 4.x reads."""
-LEVEL_MAX = 30
-"""4.3-IV0."""
+LEVEL_MAX = 33
+"""4.4-IV2."""
 
 LEVEL_ZK_MIGRATION = 8
 LEVEL_SCRAM = 11
@@ -31,6 +31,8 @@ LEVEL_CONTROLLER_REGISTRATION = 15
 LEVEL_DIRECTORIES = 17
 LEVEL_ELR = 23
 LEVEL_CORDONED_DIRECTORIES = 30
+LEVEL_ADDRESS_RANGES = 32
+LEVEL_CONTROLLER_UNREGISTRATION = 33
 
 DEAD_LETTERS = 2
 """The level of share.version from which on share groups have dead letter queues (KIP-1191)."""
@@ -79,5 +81,4 @@ SUPPORTED_FEATURES = {
     STREAMS_VERSION: (0, 1),
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, 1),
 }
-"""The lowest and the highest supported level of each feature. They are Apache Kafka 4.3's, and
-Apache Kafka 4.4's for share.version: level 2 has dead letter queues (KIP-1191)."""
+"""The lowest and the highest supported level of each feature, as in Apache Kafka 4.4."""

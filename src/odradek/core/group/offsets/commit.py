@@ -15,7 +15,6 @@ from odradek.core.group.records import offset_commit
 from odradek.core.group.state import GroupState
 from odradek.core.metadata.image import TopicImage
 from odradek.model.errors import ApiError, ErrorCode
-from odradek.model.uuids import ZERO
 from odradek.wire.generated.offset_commit_request import OffsetCommitRequest
 from odradek.wire.generated.offset_commit_response import (
     OffsetCommitResponse,
@@ -32,6 +31,9 @@ from odradek.wire.generated.txn_offset_commit_response import (
 
 GROUP_NOT_FOUND_VERSION = 9
 """From this version on, OffsetCommit returns GROUP_ID_NOT_FOUND instead of ILLEGAL_GENERATION."""
+EXACT_TRANSACTION_ERRORS_VERSION = 6
+"""From this version on, TxnOffsetCommit returns GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH instead of
+ILLEGAL_GENERATION (KIP-1319)."""
 
 _LATEST_MS = 2**63 - 1
 _TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -167,11 +169,9 @@ class Commit:
             records: list[CoordinatorRecord] = []
             response = TxnOffsetCommitResponse()
             for topic in request.topics:
-                result = TxnOffsetCommitResponseTopic(name=topic.name)
+                topic_id = topic.topic_id
+                result = TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic_id)
                 response.topics.append(result)
-                topic_id = self._topic_id(topic.name)
-                if topic_id == ZERO and validate is not None:
-                    raise ApiError(ErrorCode.ILLEGAL_GENERATION)
                 for each in topic.partitions:
                     answer = TxnOffsetCommitResponsePartition(partition_index=each.partition_index)
                     result.partitions.append(answer)
@@ -186,18 +186,16 @@ class Commit:
                         leader_epoch=each.committed_leader_epoch,
                         metadata=metadata,
                         commit_timestamp=now_ms,
+                        topic_id=topic_id,
                     )
                     records.append(offset_commit(group_id, topic.name, each.partition_index, value))
         except ApiError as error:
-            if error.code is ErrorCode.STALE_MEMBER_EPOCH:
+            is_exact = api_version >= EXACT_TRANSACTION_ERRORS_VERSION
+            if error.code is ErrorCode.STALE_MEMBER_EPOCH and not is_exact:
                 raise ApiError(ErrorCode.ILLEGAL_GENERATION) from error
             raise
         self._state.offset_counts.on_committed(len(records))
         return CoordinatorResult(records, response)
-
-    def _topic_id(self, name: str) -> bytes:
-        topic = self._state.image.topics.by_name.get(name)
-        return ZERO if topic is None else topic.id
 
     def _validate_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int
@@ -206,6 +204,8 @@ class Commit:
         if group is None:
             if request.generation_id_or_member_epoch < 0:
                 return None
+            if api_version >= EXACT_TRANSACTION_ERRORS_VERSION:
+                raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         epoch = request.generation_id_or_member_epoch
         return group.validate_offset_commit(
