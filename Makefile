@@ -76,7 +76,7 @@ test-newest: env-newest  ## with the newest Python of this machine: all imports,
 PURE_TESTS := tests/records tests/log/cleaner tests/spark/test_decoding.py tests/spark/test_chunks.py \
 	tests/pipelines/test_catalogue.py \
 	tests/sim/test_simulation.py::test_an_acknowledgement_before_the_write_is_found \
-	tests/sim/test_planted_in_a_cluster.py
+	tests/sim/test_planted_in_a_cluster.py tests/client/test_regressions.py
 
 lint: $(VENV)/.dev  ## format, lint, types, who imports whom
 	$(BIN)/ruff format --check src tests bench compat .ci

@@ -23,7 +23,7 @@ from tests.replica.planted import (
     TruncatesToHighWatermark,
     TruncatesTooLittle,
 )
-from tests.sim import share_bugs
+from tests.sim import client_bugs, share_bugs
 
 from odradek.broker.controller.quorum_controller import QuorumController
 from odradek.broker.coordinator import runtime
@@ -390,5 +390,6 @@ BUGS: dict[str, PlantedBug] = {
     "released records are not delivered again": PlantedBug(
         share_bugs.archive_released_records, 20, "never settled"
     ),
+    **{name: PlantedBug(*bug) for name, bug in client_bugs.BUGS.items()},
 }
 """The bugs by name."""
