@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 IDLE_MS_MAX = 60_000
+BLOCKED_SECONDS = 3.0
+"""If a turn comes so much later than planned, the program has blocked the event loop."""
 _EVENTS = {POLLIN: selectors.EVENT_READ, POLLOUT: selectors.EVENT_WRITE}
 
 
@@ -87,6 +89,8 @@ class AsyncShell:
         self._is_due = False
         """Whether a turn is due at once."""
         self._calls: deque[Calls] = deque()
+        self._planned_at: float | None = None
+        """When the next turn is due at the latest."""
         refuse_after_fork(self)
 
     # -- what subclasses have -------------------------------------------------------------------
@@ -99,7 +103,15 @@ class AsyncShell:
         """Return the callbacks that wait."""
         raise NotImplementedError
 
+    def _was_blocked(self, seconds: float) -> None:
+        """Note that the event loop was blocked for about so long."""
+        log.debug("the event loop of a %s was blocked for %.1f s", self._what, seconds)
+
     # -- the caller -----------------------------------------------------------------------------
+
+    def _check_usable(self) -> None:
+        if self._problem is not None:
+            raise self._problem
 
     def _enter(self) -> asyncio.AbstractEventLoop:
         """Return the loop. Each method that waits begins with this.
@@ -108,8 +120,7 @@ class AsyncShell:
             ClosedError: the object is closed.
             RuntimeError: it is used in another loop than before.
         """
-        if self._problem is not None:
-            raise self._problem
+        self._check_usable()
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
@@ -161,6 +172,7 @@ class AsyncShell:
         self._is_due = False
         if self._problem is not None:
             return
+        self._look_at_clock()
         try:
             self._driver.work()
             self._call_back()
@@ -175,6 +187,13 @@ class AsyncShell:
                 except Exception as error:  # noqa: BLE001  (it is raised where somebody waits)
                     future.set_exception(error)
         self._arm()
+
+    def _look_at_clock(self) -> None:
+        if self._planned_at is not None and self._loop is not None:
+            late = self._loop.time() - self._planned_at
+            self._planned_at = None
+            if late > BLOCKED_SECONDS:
+                self._was_blocked(late)
 
     def _call_back(self) -> None:
         self._calls.extend(self._take_calls())
@@ -211,8 +230,10 @@ class AsyncShell:
         if self._timer is None or self._timer.when() > at or self._timer.when() < loop.time():
             self._disarm()
             self._timer = loop.call_later(timeout_ms / 1000, _run, weakref.ref(self))
+        self._planned_at = at
 
     def _disarm(self) -> None:
+        self._planned_at = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

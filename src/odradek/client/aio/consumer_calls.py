@@ -1,0 +1,397 @@
+"""The calls of a consumer of asyncio about positions, offsets and commits.
+
+Those that wait for no broker are not awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from odradek.client.aio.shell import AsyncShell
+from odradek.client.consuming.state import (
+    CommitCall,
+    ConsumerState,
+    Offsets,
+    found_offsets,
+    partition_of,
+    partitions_of,
+)
+from odradek.client.core.consumed_batch import Batch, Record
+from odradek.client.core.member_settings import PollInterval
+from odradek.client.core.offset_lookups import EARLIEST, LATEST, FoundOffset
+from odradek.client.core.operation import Operation
+from odradek.client.deadline import Deadline, monotonic_ms
+from odradek.client.errors import (
+    ClientError,
+    CommitFailedError,
+    ConcurrentUseError,
+    RequestTimeoutError,
+)
+from odradek.client.group_metadata import CommittedOffset
+from odradek.client.producer.topic_wait import Reaching
+from odradek.client.shell.keeper import Calls
+from odradek.model.topic_partition import TopicPartition
+
+log = logging.getLogger(__name__)
+
+
+class Use:
+    """Ensures that one task at a time uses a consumer. It may call the consumer in callbacks."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            task = None  # a call before the event loop runs, which does not wait
+        if self._task is not None and self._task is not task:
+            raise ConcurrentUseError("another task is in a call of this consumer")
+        self._task = task
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._task = None
+
+
+class ConsumerCalls(AsyncShell, ConsumerState):
+    """What a consumer has besides subscriptions and reading."""
+
+    def __init__(
+        self, settings: Mapping[str, object] | None, keywords: Mapping[str, object]
+    ) -> None:
+        """Raise a ValueError if a setting is wrong."""
+        ConsumerState.__init__(self, None, settings, keywords)
+        self._use = Use()
+        self._rest: Iterator[Record] = iter(())
+        """The records that iteration has not returned yet."""
+        self._last: Record | None = None
+        """The record that iteration has returned last."""
+        self._blocked_seconds = 0.0
+        """How long the event loop was blocked, if the member may be lost because of that."""
+        AsyncShell.__init__(self, self._make_driver, "consumer")
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def _has_work(self) -> bool:
+        """See `AsyncShell`."""
+        machine = self._machine
+        is_member = machine.member is not None and not machine.member.is_at_rest
+        return is_member or (machine.commits is not None and not machine.commits.is_idle)
+
+    def _take_calls(self) -> list[Calls]:
+        """See `AsyncShell`."""
+        return []
+
+    def _was_blocked(self, seconds: float) -> None:
+        """See `AsyncShell`."""
+        member = self._machine.member
+        if member is not None and not member.is_at_rest:
+            self._blocked_seconds = seconds
+            log.warning("%s", self._blocked_text())
+
+    def _blocked_text(self) -> str:
+        return (
+            f"the event loop was blocked for {self._blocked_seconds:.0f} s, in which the member of group "
+            f"{self._options.member.group_id if self._options.member else ''} sent no heartbeats"
+        )
+
+    # -- iteration ------------------------------------------------------------------------------
+
+    def _next_rest(self, records: Iterator[Record]) -> None:
+        """Let iteration go on with other records. Those before count as read."""
+        self._last = None
+        self._rest = records
+
+    def _returns(self, record: Record) -> None:
+        """Note which record iteration returns."""
+        self._last = record
+
+    def _note_part(self) -> None:
+        """Let the position be behind the record that iteration has returned last."""
+        last = self._last
+        if last is not None:
+            self._machine.read_part(last.batch, last.offset + 1)
+
+    def _drop_rest(self, partitions: Collection[TopicPartition]) -> None:
+        """Do not return the other records of a batch whose partition is given up."""
+        last = self._last
+        if last is not None and last.batch.topic_partition in partitions:
+            self._rest = iter(())
+
+    def _warn(self, error: ClientError) -> None:
+        member = self._machine.member
+        is_late = isinstance(error, CommitFailedError) and member is not None and member.loss
+        log.warning(
+            "offsets were not committed: %s. %s", error, PollInterval.advice if is_late else ""
+        )
+
+    # -- positions ------------------------------------------------------------------------------
+
+    async def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
+        """Return the offset of the next record of a partition. If it is not known yet, wait.
+
+        Raises:
+            ConsumerStateError: the partition is not assigned.
+            RequestTimeoutError: it is not known within `timeout` seconds, by default
+                `default.api.timeout.ms`.
+            NoOffsetError: there is none, and `auto.offset.reset` is none.
+        """
+        key = partition_of(partition)
+        with self._use:
+            self._enter()
+            self._note_part()
+            deadline = self._deadline(timeout)
+            state = self._state(key)
+            await self._wait_until(
+                lambda: self._machine.position(key) is not None or state.error is not None,
+                deadline,
+            )
+            if state.error is not None:
+                raise state.error
+            found = self._machine.position(key)
+            if found is None:
+                raise self._too_late(f"the position of partition {key}", deadline)
+            return found.offset
+
+    def seek(self, partition: tuple[str, int], offset: int | CommittedOffset) -> None:
+        """Set the position of an assigned partition. What was fetched from it is dropped.
+
+        Raises:
+            ConsumerStateError: the partition is not assigned.
+            ValueError: the offset is negative.
+        """
+        key = partition_of(partition)
+        at = offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+        if at.offset < 0:
+            raise ValueError(f"an offset is a number from 0 on, not {at.offset}")
+        with self._use:
+            self._check_usable()
+            self._assigned([key])
+            self._machine.fetcher.seek(key, at.offset, at.leader_epoch)
+            self._drop_rest([key])
+            self._soon()
+
+    def seek_to_beginning(self, *partitions: Any) -> None:
+        """Go to the first record of partitions, by default of all that are assigned.
+
+        Raises:
+            ConsumerStateError: a partition is not assigned.
+        """
+        self._reset(partitions, EARLIEST)
+
+    def seek_to_end(self, *partitions: Any) -> None:
+        """Go behind the last record of partitions, by default of all that are assigned.
+
+        Raises:
+            ConsumerStateError: a partition is not assigned.
+        """
+        self._reset(partitions, LATEST)
+
+    def _reset(self, partitions: Iterable[Any], at: int) -> None:
+        with self._use:
+            self._check_usable()
+            for each in self._assigned(partitions_of(partitions)) or self.assignment:
+                self._machine.fetcher.reset(each, at)
+                self._drop_rest([each])
+            self._soon()
+
+    def pause(self, *partitions: Any) -> None:
+        """Return no records of these partitions until `resume`. They stay assigned.
+
+        Raises:
+            ConsumerStateError: a partition is not assigned.
+        """
+        self._pause(partitions, is_paused=True)
+
+    def resume(self, *partitions: Any) -> None:
+        """Return records of paused partitions again, from where they were.
+
+        Raises:
+            ConsumerStateError: a partition is not assigned.
+        """
+        self._pause(partitions, is_paused=False)
+
+    def _pause(self, partitions: Iterable[Any], *, is_paused: bool) -> None:
+        with self._use:
+            self._check_usable()
+            for each in self._assigned(partitions_of(partitions)):
+                self._machine.fetcher.pause(each, is_paused=is_paused)
+            self._soon()
+
+    # -- look-ups -------------------------------------------------------------------------------
+
+    async def offsets_for_times(
+        self, times: Mapping[Any, int], timeout: float | None = None
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """Return the first offset at or after a time (ms since 1970) in each partition; None if none is.
+
+        `timeout` is in seconds, by default `default.api.timeout.ms`, as in the other look-ups.
+
+        Raises:
+            ClientError: an offset cannot be found, or not in time.
+        """
+        wanted = {partition_of(each): time_ms for each, time_ms in times.items()}
+        if any(time_ms < 0 for time_ms in wanted.values()):
+            raise ValueError("a time is in ms since 1970, and not negative")
+        found = await self._look_up(wanted, timeout)
+        return {each: at if at.offset >= 0 else None for each, at in found.items()}
+
+    async def beginning_offsets(
+        self, *partitions: Any, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition.
+
+        Raises:
+            ClientError: see `offsets_for_times`.
+        """
+        wanted = dict.fromkeys(partitions_of(partitions), EARLIEST)
+        return {each: at.offset for each, at in (await self._look_up(wanted, timeout)).items()}
+
+    async def end_offsets(
+        self, *partitions: Any, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offset after the last record that can be read, for each partition.
+
+        Raises:
+            ClientError: see `offsets_for_times`.
+        """
+        wanted = dict.fromkeys(partitions_of(partitions), LATEST)
+        return {each: at.offset for each, at in (await self._look_up(wanted, timeout)).items()}
+
+    async def _look_up(
+        self, times: Mapping[TopicPartition, int], timeout: float | None
+    ) -> dict[TopicPartition, FoundOffset]:
+        with self._use:
+            self._enter()
+            deadline = self._deadline(timeout)
+            operation = self._machine.fetcher.lookups.look_up(
+                times, monotonic_ms() + deadline.timeout_ms
+            )
+            await self._finish(operation)
+            return found_offsets(operation)
+
+    # -- commits --------------------------------------------------------------------------------
+
+    async def commit(
+        self, offsets: Offsets | Record | Batch | None = None, *, timeout: float | None = None
+    ) -> None:
+        """Commit, and wait until it is done: by default the positions, behind all that was returned.
+
+        `offsets` may be a record or a batch, behind which is committed, or a mapping from partitions to
+        offsets of next records (or `CommittedOffset`, with metadata). `timeout` is in seconds, by
+        default `default.api.timeout.ms`. If this is cancelled, the commit goes on.
+
+        Raises:
+            CommitFailedError: the group has given the partitions to others.
+            RequestTimeoutError: the coordinator does not answer in time.
+            BrokerError: it refuses (REBALANCE_IN_PROGRESS: poll, then try again).
+            ConsumerStateError: the consumer has no group.
+        """
+        with self._use:
+            self._enter()
+            self._note_part()
+            deadline = self._deadline(timeout)
+            operation = self._needed_commits().commit(
+                self._to_commit(offsets), monotonic_ms() + deadline.timeout_ms
+            )
+            await self._finish(operation)
+            await self._call_commit_calls()
+            error = operation.error
+            if isinstance(error, CommitFailedError) and self._blocked_seconds:
+                raise CommitFailedError(
+                    f"{error}; {self._blocked_text()}", BLOCKED_ADVICE
+                ) from error
+            if error is not None:
+                raise error
+
+    def commit_async(
+        self,
+        offsets: Offsets | Record | Batch | None = None,
+        callback: Callable[[ClientError | None], Any] | None = None,
+    ) -> None:
+        """Commit in the background, as `commit` does. It is tried once.
+
+        `callback`, a function or a coroutine function, is called in a later call of the consumer, with
+        the error, or None. Without a callback, errors are logged.
+
+        Raises:
+            ConsumerStateError: the consumer has no group.
+        """
+        with self._use:
+            self._enter()
+            self._note_part()
+            operation = self._needed_commits().commit(self._to_commit(offsets))
+            self._commit_calls.append(CommitCall(operation, callback))
+            self._soon()
+
+    async def committed(
+        self, *partitions: Any, timeout: float | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return the committed offsets of partitions. Those without one are missing.
+
+        Raises:
+            ClientError: the coordinator refuses, or does not answer in time.
+            ConsumerStateError: the consumer has no group.
+        """
+        with self._use:
+            self._enter()
+            deadline = self._deadline(timeout)
+            operation = self._needed_commits().fetch(
+                partitions_of(partitions), monotonic_ms() + deadline.timeout_ms
+            )
+            await self._finish(operation)
+            if operation.error is not None:
+                raise operation.error
+            return dict(operation.offsets)
+
+    async def _call_commit_calls(self) -> None:
+        """Tell of the commits that have ended, in order."""
+        while self._commit_calls and self._commit_calls[0].operation.done:
+            operation, callback = self._commit_calls.pop(0)
+            if callback is not None:
+                await awaited(callback(operation.error))
+            elif operation.error is not None:
+                self._warn(operation.error)
+
+    async def _finish(self, operation: Operation) -> None:
+        """Wait for the end of an operation with a deadline."""
+        reaching = Reaching(self._routes)
+
+        def is_done() -> bool:
+            if not operation.done:
+                reaching.check()
+            return operation.done
+
+        await self._wait_until(is_done, None)
+
+    def _deadline(self, timeout: float | None) -> Deadline:
+        default_ms = self._options.api_timeout_ms
+        return Deadline(default_ms if timeout is None else round(timeout * 1000))
+
+    def _too_late(self, what: str, deadline: Deadline) -> RequestTimeoutError:
+        reason = self._routes.last_error
+        return RequestTimeoutError(
+            f"{what} is not known after {deadline.timeout_ms} ms"
+            f"{'' if reason is None else f'; the last failure was: {reason}'}"
+        )
+
+
+BLOCKED_ADVICE = (
+    "Do not block the event loop: await, or run what takes long with asyncio.to_thread. Or raise "
+    "session.timeout.ms."
+)
+
+
+async def awaited(result: Any) -> None:
+    """Wait for what a user's function has returned, if it is a coroutine function."""
+    if inspect.isawaitable(result):
+        await result
