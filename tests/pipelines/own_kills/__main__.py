@@ -1,8 +1,9 @@
 """`python -m tests.pipelines.own_kills [--pipeline NAME] COUNT`: kills pipelines on own data.
 
 Each pipeline gets COUNT records in a public format, one in a hundred of which is bad. Its process is
-killed with SIGKILL twice, each time at a random moment, and started again. At the end its table, whose
-expected values are DuckDB's, must agree in all lines. The exit code is 0 if it does.
+killed with SIGKILL twice, and started again: the first time at a random moment while it sends, and the
+second time during a random micro-batch. At the end its table, whose expected values are DuckDB's, must
+agree in all lines. The exit code is 0 if it does.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.pipelines import samples
@@ -24,10 +26,10 @@ from tests.support.child import ODRADEK, Child
 from tests.support.run_seed import run_seed
 
 ROOT = Path(__file__).resolve().parents[3]
-KILLS = 2
-PAUSE_S = (4.0, 25.0)
-"""A kill is so much later than the moment at which the pipeline says that it has started."""
-PATIENCE_S = 1_800
+BATCHES_MAX = 3
+"""The second kill is after one of the first micro-batches."""
+PAUSE_S_MAX = 3.0
+"""A kill is at most so much later than what it waits for."""
 
 
 def log_file(path: Path, count: int) -> int:
@@ -57,29 +59,41 @@ PIPELINES: dict[str, tuple[Make, str, tuple[str, ...]]] = {
 }
 
 
-def run(name: str, directory: Path, words: list[str], kill_after_s: float | None) -> list[dict]:
-    """Run a pipeline, kill it after some time, or wait for its end; returns its events."""
+@dataclass
+class Kill:
+    """Kills a pipeline `pause_s` after its start, or after a number of micro-batches."""
+
+    batches: int
+    pause_s: float
+
+    def is_due(self, events: list[dict]) -> bool:
+        count = sum(each["event"] == "batch" for each in events)
+        return bool(events) and count >= self.batches
+
+
+def run(name: str, directory: Path, words: list[str], kill: Kill | None) -> list[dict]:
+    """Run a pipeline, kill it, or wait for its end; returns its events."""
     state = {"XDG_STATE_HOME": str(directory / "state"), "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
     command = [*ODRADEK, "pipeline", "run", name, *words, "--json"]
     with Child(
         command, directory=directory, environment={**os.environ, **state}, talks=True
     ) as process:
         found = []
-        if kill_after_s is not None:
+        if kill is not None:
             for line in process.lines():
                 found.append(json.loads(line))
-                if found[-1]["event"] == "started":
+                if kill.is_due(found):
                     break
-            time.sleep(kill_after_s)
+            time.sleep(kill.pause_s)
             process.signal(signal.SIGKILL)
         found += [json.loads(line) for line in process.lines() if line.startswith("{")]
         code = process.wait()
-        if kill_after_s is None and code != 0:
+        if kill is None and code != 0:
             print(process.last_words, found[-1:], file=sys.stderr)
     return found
 
 
-def killed(name: str, count: int, chance: random.Random, kills: int = KILLS) -> bool:
+def killed(name: str, count: int, chance: random.Random) -> bool:
     """Kill a pipeline, let it end, and return whether it agrees with DuckDB."""
     make, file, words = PIPELINES[name]
     directory = Path(tempfile.mkdtemp(prefix=f"odradek-kills-{name}-"))
@@ -89,8 +103,13 @@ def killed(name: str, count: int, chance: random.Random, kills: int = KILLS) -> 
         all_words = ["--input", file, *words]
         began = time.monotonic()
         batches = 0
-        for _ in range(kills):
-            events = run(name, directory, all_words, chance.uniform(*PAUSE_S))
+        kills = [
+            Kill(each, chance.uniform(0, PAUSE_S_MAX))
+            for each in (0, chance.randint(1, BATCHES_MAX))
+        ]
+        for kill in kills:
+            events = run(name, directory, all_words, kill)
+            assert events[-1]["event"] != "reconciled", "it ended before the kill"
             batches += sum(each["event"] == "batch" for each in events)
         last = run(name, directory, all_words, None)[-1]
         lines = last.get("lines", [])
@@ -98,7 +117,7 @@ def killed(name: str, count: int, chance: random.Random, kills: int = KILLS) -> 
         seconds = time.monotonic() - began
         agrees = last["event"] == "reconciled" and not wrong
         print(
-            f"{name}: {count} records, {bad} bad, {kills} kills after {batches} micro-batches, "
+            f"{name}: {count} records, {bad} bad, {len(kills)} kills after {batches} micro-batches, "
             f"{len(lines)} lines compared with DuckDB, {len(wrong)} differ, {seconds:.0f} s",
             flush=True,
         )
