@@ -124,7 +124,8 @@ CLIENTS = (
     Client("kafka-python", _python("kafka_python_driver")),
     Client("franz-go", _go),
     Client("kafkajs", _node),
-    Client("odradek", _python("odradek_driver"), only="share group*"),
+    Client("odradek", _python("odradek_driver")),
+    Client("odradek-aio", _python("odradek_aio_driver")),
     Client("java-4.4", _next_java, only="share group*"),
 )
 

@@ -1,11 +1,10 @@
-"""Our own client as a driver, for the scenarios of share groups."""
+"""Our own blocking client as a driver."""
 
 from __future__ import annotations
 
-import base64
 import sys
+import time
 
-import odradek
 from compat.drivers.python.lines import (
     Command,
     UnsupportedVerb,
@@ -14,52 +13,31 @@ from compat.drivers.python.lines import (
     serve,
     value_to_write,
 )
-from odradek.client.admin.configs import Change, Resource, alter_configs
-from odradek.client.admin.topics import NewTopic, create_topics
-from odradek.client.cluster import Cluster
-from odradek.client.errors import BrokerError
-from odradek.client.producer import Producer
-from odradek.client.share.consumer import (
-    AcknowledgementResult,
-    AcknowledgeType,
-    ShareConsumer,
-    ShareLimits,
-    ShareRecord,
+from compat.drivers.python.odradek_verbs import (
+    AdminVerbs,
+    member_settings,
+    name_of,
+    producer_settings,
+    read_record,
+    reader_settings,
+    transaction_offsets,
 )
-from odradek.model.config_resource import ResourceType
-
-LIMITED = "record_limit"
-
-
-class Member:
-    """A member, and what it has polled, by offset."""
-
-    def __init__(self, consumer: ShareConsumer) -> None:
-        self.consumer = consumer
-        self.polled: dict[int, ShareRecord] = {}
+from odradek.client import Consumer, Producer
+from odradek.client.group_metadata import GroupMetadata
 
 
-class Driver:
-    """The verbs of share groups in compat/drivers/README.md, and what their scenarios need."""
+class Driver(AdminVerbs):
+    """The verbs of compat/drivers/README.md."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._cluster = Cluster(bootstrap)
-        self._members: dict[str, Member] = {}
-
-    def about(self, command: Command) -> Command:
-        return {"client": "odradek", "version": odradek.__version__}
-
-    def create_topic(self, command: Command) -> None:
-        topic = NewTopic(command["topic"], command["partitions"], configs=command["configs"])
-        (result,) = create_topics(self._cluster, [topic]).values()
-        if isinstance(result, Exception):
-            raise result
+        super().__init__(bootstrap)
+        self._consumers: dict[str, Consumer] = {}
+        self._open: list[Producer] = []
+        """The producers of transactions that are left open."""
 
     def produce(self, command: Command) -> Command:
-        if command.get("codec", "none") != "none" or command.get("acks", -1) != -1:
-            raise UnsupportedVerb("the driver writes no compressed records, and waits for all")
-        with Producer(self._cluster) as producer:
-            for record in command["records"]:
+        with Producer(producer_settings(self.bootstrap, command)) as producer:
+            sent = [
                 producer.send(
                     command["topic"],
                     value_to_write(record["value"]),
@@ -68,79 +46,73 @@ class Driver:
                     partition=record["partition"],
                     timestamp=record.get("timestamp"),
                 )
-        return {"offsets": [None] * len(command["records"])}
-
-    def alter_group(self, command: Command) -> None:
-        group = Resource(ResourceType.GROUP, command["group"])
-        changes = [Change(name, value) for name, value in command["configs"].items()]
-        (error,) = alter_configs(self._cluster, {group: changes}).values()
-        if error is not None:
-            raise error
-
-    def share_join(self, command: Command) -> None:
-        configs = command["configs"]
-        is_explicit = configs.get("share.acknowledgement.mode") == "explicit"
-        usual = ShareLimits()
-        consumer = ShareConsumer(
-            self._cluster,
-            command["group"],
-            command["topics"],
-            mode="explicit" if is_explicit else "implicit",
-            limits=ShareLimits(
-                records_max=int(configs.get("max.poll.records", usual.records_max)),
-                is_record_limit=configs.get("share.acquire.mode") == LIMITED,
-            ),
-        )
-        self._members[command["member"]] = Member(consumer)
-
-    def share_poll(self, command: Command) -> Command:
-        member = self._members[command["member"]]
-        records = member.consumer.poll(command["timeout_ms"])
-        member.polled.update((each.offset, each) for each in records)
-        return {
-            "records": [
-                {
-                    "partition": each.partition,
-                    "offset": each.offset,
-                    "deliveries": each.delivery_count,
-                    "value": base64.b64encode(each.value or b"").decode(),
-                }
-                for each in records
+                for record in command["records"]
             ]
-        }
+            found = [each.wait().offset for each in sent]
+        return {"offsets": [None if offset < 0 else offset for offset in found]}
 
-    def share_acknowledge(self, command: Command) -> Command:
-        member = self._members[command["member"]]
-        consumer = member.consumer
-        act = {
-            AcknowledgeType.ACCEPT: consumer.accept,
-            AcknowledgeType.RELEASE: consumer.release,
-            AcknowledgeType.REJECT: consumer.reject,
-        }
-        renewed: list[ShareRecord] = []
-        for offset, name in command["types"].items():
-            kind = AcknowledgeType[name]
-            record = member.polled[int(offset)]
-            if kind is AcknowledgeType.RENEW:
-                renewed.append(record)
-            else:
-                act[kind](record)
-        results = consumer.commit()
-        if renewed:
-            consumer.renew(*renewed)
-        return {"errors": [_name(each) for each in results if each.error is not None]}
+    def produce_empty(self, command: Command) -> None:
+        raise UnsupportedVerb("the producer sends no batch without a record")
 
-    def share_leave(self, command: Command) -> None:
-        self._members.pop(command["member"]).consumer.close()
+    def read(self, command: Command) -> Command:
+        settings = reader_settings(self.bootstrap, committed=command.get("committed", False))
+        with Consumer(settings) as consumer:
+            start = command.get("from", 0)
+            consumer.assign((command["topic"], index, start) for index in command["partitions"])
+            return {"records": _collect(consumer, command)}
+
+    def transact(self, command: Command) -> None:
+        producer = Producer(bootstrap_servers=self.bootstrap, transactional_id=command["id"])
+        producer.init_transactions()
+        producer.begin_transaction()
+        for record in command["records"]:
+            producer.send(
+                command["topic"],
+                value_to_write(record["value"]),
+                key=decoded(record["key"]),
+                partition=record["partition"],
+            ).wait()
+        if command["group"] is not None:
+            producer.send_offsets_to_transaction(
+                transaction_offsets(command), GroupMetadata(command["group"])
+            )
+        if command["end"] == "none":
+            self._open.append(producer)
+            return
+        if command["end"] == "commit":
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+        producer.close()
+
+    def join(self, command: Command) -> None:
+        consumer = Consumer(member_settings(self.bootstrap, command))
+        if command.get("pattern") is not None:
+            consumer.subscribe(pattern=command["pattern"])
+        else:
+            consumer.subscribe(command["topics"])
+        self._consumers[command["member"]] = consumer
+
+    def poll(self, command: Command) -> Command:
+        consumer = self._consumers[command["member"]]
+        records = _collect(consumer, command)
+        return {"records": records, "assignment": [str(each) for each in consumer.assignment]}
+
+    def commit(self, command: Command) -> None:
+        self._consumers[command["member"]].commit()
+
+    def leave(self, command: Command) -> None:
+        self._consumers.pop(command["member"]).close()
 
 
-def _name(result: AcknowledgementResult) -> str:
-    return "" if result.error is None else name_of(result.error)
-
-
-def name_of(error: BaseException) -> str:
-    """Kafka's name of an exception."""
-    return error.code.name if isinstance(error, BrokerError) else type(error).__name__
+def _collect(consumer: Consumer, command: Command) -> list[Command]:
+    """Read until there are enough records, or no time is left."""
+    records: list[Command] = []
+    deadline = time.monotonic() + command["timeout_ms"] / 1000
+    while len(records) < command["count"] and (left := deadline - time.monotonic()) > 0:
+        batch = consumer.poll(min(left, 0.1))
+        records += [read_record(each) for each in batch or ()]
+    return records
 
 
 if __name__ == "__main__":
