@@ -87,12 +87,39 @@ def test_what_a_batch_has(bootstrap, make_topic, make, codec):
         assert batch.timestamps() == [each.timestamp for each in batch]
         assert len(batch) == len(batch.records())
         assert (batch.topic, batch.partition, batch.leader_epoch) == (topic, 0, 0)
+    tables = [each.batch.to_arrow(headers=True).to_pydict() for each in records]
+    columns = tables[0]
+    assert (columns["key"][0], columns["value"][0], columns["offset"][0]) == (b"k", b"a", 0)
+    assert columns["headers"][0] == [{"key": "h", "value": b"x"}, {"key": "n", "value": None}]
+    assert {name for each in tables for name in each["topic"]} == {topic}
     first, second, third = records
     assert first.headers == (("h", b"x"), ("n", None))
     assert (first.key, first.value, first.offset, first.timestamp) == (b"k", b"a", 0, 5)
     assert (first.topic, first.partition, first.timestamp_type) == (topic, 0, 0)
     assert (second.key, second.value, second.headers) == (None, None, ())
     assert (third.key, third.value) == (b"", b"x" * 1000)
+
+
+def test_deserializers(bootstrap, make_topic, make):
+    topic = make_topic()
+    fill(bootstrap, topic, 2)
+    consumer = make(key_deserializer=bytes.decode, value_deserializer=int)
+    consumer.assign([(topic, 0, 0)])
+    found = []
+    while len(found) < 2:
+        batch = consumer.poll(10)
+        found += [(each.key, each.value) for each in batch]
+        assert list(zip(batch.keys(), batch.values(), strict=True)) == found[-len(batch) :]
+    assert found == [("k0", 0), ("k1", 1)]
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"no number")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no number") as caught:
+            next(iter(consumer))
+        assert "offset 2" in caught.value.__notes__[0]
+        assert consumer.position((topic, 0)) == 2
+    with pytest.raises(TypeError, match="deserializer"):
+        make(value_deserializer=5)
 
 
 def test_positions(bootstrap, make_topic, make):

@@ -78,6 +78,7 @@ def test_records_before_the_position_are_left_out():
     assert (some.offsets(), some.keys(), len(some)) == ([3, 4], [b"k3", b"k4"], 2)
     assert [each.offset for each in some] == [3, 4]
     assert some.timestamps() == [1_003, 1_004]
+    assert some.to_arrow().column("offset").to_pylist() == [3, 4]
 
 
 def test_batches_can_be_limited():
@@ -324,7 +325,9 @@ def test_records_that_contradict_their_header():
     wrong[60] = 3  # the number of records
     lab.answer(wrong)
     some = lab.machine.take()
-    for read in (some.values, some.keys, some.records, some.offsets, some.timestamps):
+    for read in (
+        some.values, some.keys, some.records, some.offsets, some.timestamps, some.to_arrow
+    ):  # fmt: skip
         with pytest.raises(CorruptRecordsError, match=r"t-0.*offset 0"):
             read()
     assert lab.position() == 0, "it does not move past them"

@@ -13,6 +13,23 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from tests.records.strategies import builders, record_fields
 
+from odradek.arrow import positions
+from odradek.arrow.batches import (
+    PART_BYTES_MAX,
+    AbortedTransactions,
+    Records,
+    Scan,
+    decompressed,
+    scan,
+)
+from odradek.arrow.columns import (
+    ARROW_SCHEMA,
+    ARROW_SCHEMA_WITH_HEADERS,
+    Decoded,
+    decode_by_columns,
+    decode_compiled,
+    record_batch,
+)
 from odradek.records.batch import HEADER_SIZE, RecordBatch
 from odradek.records.builder import RecordBatchBuilder, seal
 from odradek.records.compiled import COMPILED
@@ -21,23 +38,6 @@ from odradek.records.control import end_of_transaction_batch
 from odradek.records.errors import CorruptBatch
 from odradek.records.record import iterate_records
 from odradek.records.starts import append_starts
-from odradek.spark import positions
-from odradek.spark.batches import (
-    PART_BYTES_MAX,
-    AbortedTransactions,
-    Records,
-    Scan,
-    decompressed,
-    scan,
-)
-from odradek.spark.columns import (
-    ARROW_SCHEMA,
-    ARROW_SCHEMA_WITH_HEADERS,
-    Decoded,
-    decode_by_columns,
-    decode_compiled,
-    record_batch,
-)
 from odradek.spark.read_schema import SCHEMA, SCHEMA_WITH_HEADERS
 
 EVERYTHING = range(1 << 62)

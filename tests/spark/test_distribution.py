@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.records.strategies import content, headers
 from tests.spark.batches import record_batch
 
+from odradek.arrow.columns import ARROW_HEADERS
 from odradek.client.core.partitioners import partition_for_key
 from odradek.records.batch import RecordBatch
 from odradek.records.compression import Codec
 from odradek.records.record import iterate_records
-from odradek.spark.columns import ARROW_HEADERS
 from odradek.spark.options import write_options
 from odradek.spark.topic_writer import encoded_rows, write_encoded
 from odradek.spark.write_schema import ENCODED_TYPES, EncodedFor

@@ -19,10 +19,11 @@ from tests.log.support import (
 from tests.spark.log_histories import BrokerReader, FilesReader, History, read_options_for, rows
 from tests.support.run_seed import seeds
 
+from odradek.arrow import columns
 from odradek.log import PartitionLog
 from odradek.records.batch import HEADER_SIZE, LENGTH_POSITION, LOG_OVERHEAD, SIZE
 from odradek.records.builder import seal
-from odradek.spark import columns, replicas, segment_reading, segments
+from odradek.spark import replicas, segment_reading, segments
 from odradek.spark.planning import Split
 
 EVERYTHING = Split(PARTITION, 0, 1 << 60)

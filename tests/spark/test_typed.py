@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StructType
 from tests.support.registry_server import registry_server
 
+from odradek.arrow.columns import ARROW_HEADERS
 from odradek.spark import dead_letters, typed
-from odradek.spark.columns import ARROW_HEADERS
 from odradek.spark.json_decoding import JsonDecoder
 from odradek.spark.options import Layout
 from odradek.spark.typed import ColumnDecoder, RowDecoder, UndecodableValueError

@@ -13,8 +13,8 @@ from typing import Self
 
 import pyarrow as pa
 
+from odradek.arrow.columns import ARROW_HEADERS
 from odradek.client.cluster import Cluster
-from odradek.spark.columns import ARROW_HEADERS
 from odradek.spark.options import ReadOptions, WriteOptions
 from odradek.spark.producing import Sender
 from odradek.spark.resolution import connect

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from odradek.arrow import batches, columns
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
 from odradek.client.deadline import Deadline
@@ -19,7 +20,6 @@ from odradek.client.frames import Pending
 from odradek.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from odradek.env.file_range import FileRange
 from odradek.model.errors import ErrorCode
-from odradek.spark import batches, columns
 from odradek.spark.options import ReadFrom, ReadOptions
 from odradek.spark.planning import Split
 from odradek.spark.resolution import (

@@ -24,13 +24,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from odradek.arrow import batches, columns
+from odradek.arrow.batches import Scan
 from odradek.client.cluster import Cluster
 from odradek.client.deadline import Deadline
 from odradek.client.errors import ClientError
 from odradek.records.batch import TRANSACTIONAL_FLAG
 from odradek.records.errors import RecordsError
-from odradek.spark import batches, columns, replicas, segments
-from odradek.spark.batches import Scan
+from odradek.spark import replicas, segments
 from odradek.spark.options import ReadFrom, ReadOptions
 from odradek.spark.planning import Split
 from odradek.spark.replicas import NoReplicaError, Replica

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from odradek.arrow.batches import STEP, Integers
 from odradek.records.batch import HEADER_SIZE, MAGIC, RecordBatch
 from odradek.records.segment_files import (
     ABORTED_ENTRY,
@@ -37,7 +38,6 @@ from odradek.records.segment_files import (
     offset_of,
     whole_length,
 )
-from odradek.spark.batches import STEP, Integers
 
 _ABORTED_COLUMNS = np.dtype([(name, f">{code}") for name, code in ABORTED_FIELDS])
 """An entry of a `.txnindex`. The last offset is that of the marker."""

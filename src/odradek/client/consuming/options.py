@@ -9,6 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from odradek.client.consuming.deserializing import (
+    KEY_DESERIALIZER,
+    VALUE_DESERIALIZER,
+    deserializers,
+)
 from odradek.client.core.assignors import ASSIGNORS
 from odradek.client.core.consumer_settings import CLASSIC, CONSUMER, ConsumerSettings
 from odradek.client.core.fetch_settings import (
@@ -83,7 +88,9 @@ CONSUMER_SETTINGS = (
     "group.protocol",
     "group.remote.assignor",
     "isolation.level",
+    KEY_DESERIALIZER,
     "partition.assignment.strategy",
+    VALUE_DESERIALIZER,
 )
 """The names of a consumer's settings."""
 
@@ -102,6 +109,7 @@ def consumer_settings(given: Given, request_timeout_ms: int = 30_000) -> Consume
 
     Raises:
         ValueError: a value is malformed, or settings contradict each other.
+        TypeError: a deserializer is none.
     """
     common = _numbers(given, _COMMON_NUMBERS)
     common.setdefault("request_timeout_ms", request_timeout_ms)
@@ -111,6 +119,7 @@ def consumer_settings(given: Given, request_timeout_ms: int = 30_000) -> Consume
         **common,
         isolation=given.choice("isolation.level", _ISOLATIONS, READ_UNCOMMITTED),
         reset=reset_policy(given.text("auto.offset.reset", "latest")),
+        decoder=deserializers(given),
         checks_crcs=given.flag("check.crcs", default=True),
         rack=rack,
     )

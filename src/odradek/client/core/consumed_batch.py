@@ -13,7 +13,7 @@ The type `i64` makes compiled code faster. In interpreted code, the same values 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from odradek.client.errors import CorruptRecordsError
 from odradek.model.topic_partition import TopicPartition
@@ -33,10 +33,18 @@ PAYLOAD_BYTES_MAX: Final = 2**31 - 1
 _NO_HEADERS: Final[Headers] = ()
 
 
-class Record:
-    """A record. `key` and `value` are bytes or None, `timestamp` is in ms since 1970.
+class Decoder(Protocol):
+    """Makes objects of keys and values."""
 
-    `headers` are pairs of a name and a value (bytes or None).
+    def decode(self, topic: str, key: Any, value: Any, headers: Headers) -> tuple[Any, Any]:
+        """Return the objects of a key and a value."""
+        ...
+
+
+class Record:
+    """A record. `timestamp` is in ms since 1970. `headers` are pairs of a name and a value (bytes or None).
+
+    `key` and `value` are bytes or None, or what deserializers make of bytes.
     """
 
     def __init__(
@@ -44,8 +52,8 @@ class Record:
         batch: Batch,
         offset: int,
         timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
+        key: Any,
+        value: Any,
         headers: Headers,
     ) -> None:
         self.batch = batch
@@ -54,6 +62,11 @@ class Record:
         self.key = key
         self.value = value
         self.headers = headers
+
+    def decoded(self, key: Any, value: Any) -> None:
+        """Have the objects of key and value instead of bytes."""
+        self.key = key
+        self.value = value
 
     @property
     def topic(self) -> str:
@@ -96,6 +109,7 @@ class Batch:
         first_offset: int,
         next_offset: int,
         refuse: Callable[[Batch], None] | None = None,
+        decoder: Decoder | None = None,
     ) -> None:
         """`refuse` is called if the records cannot be decoded."""
         self.topic: str = topic_partition.topic
@@ -113,6 +127,7 @@ class Batch:
         """The batch as the broker stores it."""
         self._payload: bytes | None = None
         self._refuse = refuse
+        self._decoder = decoder
 
     def __len__(self) -> int:
         data = self.data
@@ -137,29 +152,49 @@ class Batch:
 
         Raises:
             CorruptRecordsError: they cannot be decoded. The position is set back to them.
+            SerializationError: a deserializer refuses a key or value (or what else it raises). The
+                position is set back to the batch; a note of the error names the offset.
         """
         try:
-            return self._records()
+            found = self._records()
         except (RecordsError, IndexError) as error:
             raise self._corrupt(error) from error
+        if self._decoder is not None:
+            self._decode(found, self._decoder)
+        return found
 
-    def values(self) -> list[bytes | None]:
+    def _decode(self, records: list[Record], decoder: Decoder) -> None:
+        for record in records:
+            try:
+                key, value = decoder.decode(self.topic, record.key, record.value, record.headers)
+            except Exception as error:
+                if self._refuse is not None:
+                    self._refuse(self)
+                error.add_note(f"This is the record at offset {record.offset} of {self!r}.")
+                raise
+            record.decoded(key, value)
+
+    def values(self) -> list[Any]:
         """Return the values.
 
         Raises:
             CorruptRecordsError: see `records`.
         """
+        if self._decoder is not None:
+            return [each.value for each in self.records()]
         try:
             return self._items(is_key=False)
         except (RecordsError, IndexError) as error:
             raise self._corrupt(error) from error
 
-    def keys(self) -> list[bytes | None]:
+    def keys(self) -> list[Any]:
         """Return the keys.
 
         Raises:
             CorruptRecordsError: see `records`.
         """
+        if self._decoder is not None:
+            return [each.key for each in self.records()]
         try:
             return self._items(is_key=True)
         except (RecordsError, IndexError) as error:
@@ -185,6 +220,34 @@ class Batch:
         try:
             return self._numbers(is_offset=False)
         except (RecordsError, IndexError) as error:
+            raise self._corrupt(error) from error
+
+    def to_arrow(self, *, headers: bool = False) -> Any:
+        """Return a `pyarrow.RecordBatch` with key, value, topic, partition, offset, timestamp, timestampType.
+
+        With `headers`, there is a column for them, too.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            CorruptRecordsError: see `records`.
+        """
+        try:
+            from odradek.arrow.single import single_batch
+        except ImportError as error:
+            raise ImportError(
+                f"to_arrow needs pyarrow and numpy: pip install 'odradek[arrow]' ({error})"
+            ) from error
+        offsets = range(self.first_offset, self.next_offset)
+        try:
+            return single_batch(
+                self.data,
+                self.payload(),
+                self.topic,
+                self.partition,
+                offsets,
+                include_headers=headers,
+            )
+        except RecordsError as error:
             raise self._corrupt(error) from error
 
     def payload(self) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from odradek.client.core.consumed_batch import Decoder
 from odradek.client.core.offset_lookups import EARLIEST, LATEST
 
 READ_UNCOMMITTED = 0
@@ -45,5 +46,7 @@ class FetchSettings:
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     retry_backoff_ms_max: int = 1_000
+    decoder: Decoder | None = None
+    """Makes objects of keys and values."""
     metadata_max_age_ms: int = 300_000
     """A named replica is used for so long."""

@@ -206,7 +206,9 @@ class Fetcher:
         if limit is not None and after - first > limit:
             after = first + limit
             self._slice = chunk, data
-        batch = Batch(state.topic_partition, data, first, after, self.give_back)
+        batch = Batch(
+            state.topic_partition, data, first, after, self.give_back, self.settings.decoder
+        )
         state.read_to(after, data.leader_epoch)
         return batch
 

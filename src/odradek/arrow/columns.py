@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from odradek.arrow import positions, record_fields
+from odradek.arrow.batches import Records, Scan, Sections, decompressed
 from odradek.records.compiled import COMPILED
 from odradek.records.errors import CorruptBatch
-from odradek.spark import positions, record_fields
-from odradek.spark.batches import Records, Scan, Sections, decompressed
 
 ARROW_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 ARROW_HEADERS = pa.list_(pa.field("element", ARROW_HEADER))

@@ -22,10 +22,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from odradek.arrow.batches import Buffer, Integers, Sections
 from odradek.records.compiled import COMPILED
 from odradek.records.errors import CorruptBatch
 from odradek.records.starts import append_starts
-from odradek.spark.batches import Buffer, Integers, Sections
 
 Bytes = NDArray[np.uint8]
 

@@ -1,0 +1,44 @@
+"""Deserializes the keys and values of a consumer, if it has deserializers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odradek.client.serializers.interface import Read, deserializer_of
+from odradek.client.shell.settings import Given
+from odradek.records.record import Headers
+
+KEY_DESERIALIZER, VALUE_DESERIALIZER = "key.deserializer", "value.deserializer"
+
+
+class Deserializers:
+    """The deserializers of a consumer. Null stays None."""
+
+    def __init__(self, given: Given) -> None:
+        """Raise a TypeError if a deserializer is none."""
+        key, value = given.object(KEY_DESERIALIZER), given.object(VALUE_DESERIALIZER)
+        self._key: Read | None = None if key is None else deserializer_of(key, is_key=True)
+        self._value: Read | None = None if value is None else deserializer_of(value, is_key=False)
+
+    def decode(self, topic: str, key: Any, value: Any, headers: Headers) -> tuple[Any, Any]:
+        """Return the objects of a key and a value.
+
+        Raises:
+            SerializationError: the bytes cannot be decoded.
+            ClientError: a schema registry cannot be used.
+        """
+        if key is not None and self._key is not None:
+            key = self._key(topic, key, headers)
+        if value is not None and self._value is not None:
+            value = self._value(topic, value, headers)
+        return key, value
+
+
+def deserializers(given: Given) -> Deserializers | None:
+    """Return the deserializers of a consumer; None if it has none.
+
+    Raises:
+        TypeError: a deserializer is none.
+    """
+    has_any = given.has(KEY_DESERIALIZER) or given.has(VALUE_DESERIALIZER)
+    return Deserializers(given) if has_any else None
