@@ -1,10 +1,43 @@
-"""Changes the metadata of a simulated cluster while nodes fail."""
+"""Changes a simulated cluster while nodes fail and all clients run.
+
+It sets a setting of one group after the other, and changes one topic: it adds partitions, deletes records,
+moves replicas and changes a setting. A producer writes to this topic, and the members of a group read it. At
+the end, all that was acknowledged must be there (`differences`), and nothing that was not asked for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from odradek.core.metadata.image import MetadataImage
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ErrorCode as E
+from odradek.model.topic_partition import TopicPartition
+from odradek.sim.driver import ANY, SimClient, leader
+from odradek.sim.facts import Facts
+from odradek.sim.simulation import Simulation
 from odradek.sim.workload import NOT_NOW, Actor
+from odradek.wire.generated.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from odradek.wire.generated.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+)
+from odradek.wire.generated.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from odradek.wire.generated.create_partitions_response import CreatePartitionsResponse
+from odradek.wire.generated.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from odradek.wire.generated.delete_records_response import DeleteRecordsResponse
 from odradek.wire.generated.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -17,34 +50,215 @@ from odradek.wire.generated.incremental_alter_configs_response import (
 NO_CONTROLLER = NOT_NOW | {E.NOT_CONTROLLER, E.BROKER_NOT_AVAILABLE}
 """Errors after which a change of the metadata may take effect later, or never."""
 SETTING, VALUE = "consumer.session.timeout.ms", "45000"
+TOPIC, TOPIC_SETTING = "shelf", "max.message.bytes"
+PARTITIONS_MAX = 4
+REPLICAS = 2
+_BYTES = 100_000
+
+
+T = TypeVar("T")
+
+
+class Possible(Generic[T]):
+    """What a value may be: the last one that was acknowledged, and all whose request had no response.
+
+    The network may deliver such a request later than others.
+    """
+
+    def __init__(self) -> None:
+        self.acknowledged: T | None = None
+        self.unknown: list[T] = []
+
+    def ask(self, value: T) -> None:
+        """Note that a value is asked for."""
+        self.unknown.append(value)
+
+    def acknowledge(self, value: T) -> None:
+        """Note that the value was acknowledged."""
+        self.unknown.remove(value)
+        self.acknowledged = value
+
+    def has(self, value: T | None) -> bool:
+        """Whether this may be the value; None if there was none at first."""
+        return value == self.acknowledged or value in self.unknown
+
+
+@dataclass(slots=True)
+class Changes:
+    """What has been asked for, and what was acknowledged."""
+
+    partitions: int = 1
+    """The highest number of partitions that was acknowledged."""
+    asked_partitions: int = 1
+    deleted: dict[int, int] = field(default_factory=dict)
+    """By partition, the offset below which records were deleted for certain."""
+    asked_deleted: dict[int, int] = field(default_factory=dict)
+    replicas: dict[int, Possible[list[int]]] = field(default_factory=dict)
+    """By partition."""
+    value: Possible[str] = field(default_factory=Possible)
+    """Of `TOPIC_SETTING`."""
+
+    def ask_partitions(self, count: int) -> None:
+        """Note that partitions are asked for."""
+        self.asked_partitions = max(self.asked_partitions, count)
+
+    def acknowledge_partitions(self, count: int) -> None:
+        """Note that there are so many partitions."""
+        self.partitions = max(self.partitions, count)
 
 
 class Administrator(Actor):
-    """Sets a setting of one group after the other. The groups need not exist.
+    """Makes one change after the other."""
 
-    So each acknowledged change must be in the metadata at the end.
-    """
+    def __init__(
+        self, simulation: Simulation, client: SimClient, facts: Facts, node_ids: Sequence[int]
+    ) -> None:
+        super().__init__(simulation, client, facts)
+        self.changes = Changes()
+        self._node_ids = node_ids
+        self._number = 0
 
     async def run(self) -> None:
         """See `Actor`."""
-        number = 0
+        acts = (self._set_group, self._set_group, self._grow, self._delete, self._move, self._set)
         while not self.is_stopping:
-            number += 1
-            await self._set(f"group {number}")
-            await self.pause(0.5)
+            self._number += 1
+            await self.random.choice(acts)()
+            await self.pause(0.4)
 
-    async def _set(self, group: str) -> None:
-        change = AlterableConfig(name=SETTING, config_operation=0, value=VALUE)
-        resource = AlterConfigsResource(
-            resource_type=ResourceType.GROUP, resource_name=group, configs=[change]
-        )
+    def _is_done(self, what: str, code: int) -> bool:
+        """Return whether a change was acknowledged."""
+        if code and code not in NO_CONTROLLER:
+            self.unexpected(what, code)
+        if not code:
+            self.facts.count(what)
+        return not code
+
+    # -- settings -------------------------------------------------------------------------------
+
+    async def _alter(self, kind: int, name: str, setting: str, value: str) -> bool:
+        change = AlterableConfig(name=setting, config_operation=0, value=value)
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
         request = IncrementalAlterConfigsRequest(resources=[resource])
         response = await self.ask(request, IncrementalAlterConfigsResponse)
+        return response is not None and self._is_done(
+            "settings changed", response.responses[0].error_code
+        )
+
+    async def _set_group(self) -> None:
+        """Set a setting of a group. The group need not exist."""
+        name = f"group {self._number}"
+        if await self._alter(ResourceType.GROUP, name, SETTING, VALUE):
+            self.facts.settings.append(name)
+
+    async def _set(self) -> None:
+        value = str(_BYTES + self._number)
+        self.changes.value.ask(value)
+        if await self._alter(ResourceType.TOPIC, TOPIC, TOPIC_SETTING, value):
+            self.changes.value.acknowledge(value)
+
+    # -- the topic ------------------------------------------------------------------------------
+
+    async def _grow(self) -> None:
+        count = self.changes.asked_partitions + 1
+        if count > PARTITIONS_MAX:
+            return
+        self.changes.ask_partitions(count)
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=TOPIC, count=count, assignments=None)],
+            timeout_ms=3_000,
+        )
+        response = await self.ask(request, CreatePartitionsResponse)
         if response is None:
             return
-        code = response.responses[0].error_code
+        code = response.results[0].error_code
+        if code == E.INVALID_PARTITIONS:
+            return  # an earlier request without a response has had an effect
+        if self._is_done("partitions added", code):
+            self.changes.acknowledge_partitions(count)
+
+    async def _delete(self) -> None:
+        """Delete the records before one that a producer knows."""
+        index = self.random.randrange(self.changes.partitions)
+        partition = TopicPartition(TOPIC, index)
+        known = [each for each in self.facts.acknowledged.get(partition, {}).values() if each >= 0]
+        if not known:
+            return
+        offset = self.random.choice(known)
+        asked = self.changes.asked_deleted
+        asked[index] = max(asked.get(index, 0), offset)
+        request = DeleteRecordsRequest(
+            topics=[
+                DeleteRecordsTopic(
+                    name=TOPIC,
+                    partitions=[DeleteRecordsPartition(partition_index=index, offset=offset)],
+                )
+            ],
+            timeout_ms=3_000,
+        )
+        response = await self.ask(request, DeleteRecordsResponse, leader(partition))
+        if response is None:
+            return
+        (answer,) = response.topics[0].partitions
+        if answer.error_code:
+            self.client.forget(leader(partition))
+        if answer.error_code == E.OFFSET_OUT_OF_RANGE:
+            return  # the records were deleted before, or the leader does not know its high watermark yet
+        if self._is_done("records deleted", answer.error_code):
+            deleted = self.changes.deleted
+            deleted[index] = max(deleted.get(index, 0), answer.low_watermark, offset)
+
+    async def _move(self) -> None:
+        """Move the replicas of a partition."""
+        index = self.random.randrange(self.changes.partitions)
+        replicas = self.random.sample(self._node_ids, REPLICAS)
+        possible = self.changes.replicas.setdefault(index, Possible())
+        possible.ask(replicas)
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=3_000,
+            topics=[
+                ReassignableTopic(
+                    name=TOPIC,
+                    partitions=[ReassignablePartition(partition_index=index, replicas=replicas)],
+                )
+            ],
+        )
+        response = await self.ask(request, AlterPartitionReassignmentsResponse, ANY)
+        if response is None:
+            return
+        code = response.error_code
         if not code:
-            self.facts.settings.append(group)
-            self.facts.count("settings changed")
-        elif code not in NO_CONTROLLER:
-            self.unexpected("IncrementalAlterConfigs", code)
+            code = response.responses[0].partitions[0].error_code
+        if self._is_done("replicas moved", code):
+            possible.acknowledge(replicas)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def differences(self, image: MetadataImage) -> Iterator[str]:
+        """Yield what is not in the metadata as it was acknowledged."""
+        changes = self.changes
+        topic = image.topics.by_name[TOPIC]
+        if not changes.partitions <= len(topic.partitions) <= changes.asked_partitions:
+            yield (
+                f"{TOPIC} has {len(topic.partitions)} partitions; {changes.partitions} were"
+                f" acknowledged, {changes.asked_partitions} asked for"
+            )
+        value = image.configs.of(ResourceType.TOPIC, TOPIC).get(TOPIC_SETTING)
+        if not changes.value.has(value):
+            yield f"{TOPIC_SETTING} of {TOPIC} is {value}, not {changes.value.acknowledged}"
+        for index, possible in changes.replicas.items():
+            replicas = list(topic.partitions[index].replicas)
+            if possible.acknowledged is not None and not possible.has(replicas):
+                yield f"{TOPIC}-{index} has the replicas {replicas}, not {possible.acknowledged}"
+
+    def wrong_starts(self, starts: Mapping[TopicPartition, int]) -> Iterator[str]:
+        """Yield the partitions whose log does not begin where records were deleted."""
+        for partition, start in starts.items():
+            if partition.topic != TOPIC:
+                continue
+            deleted = self.changes.deleted.get(partition.partition, 0)
+            asked = self.changes.asked_deleted.get(partition.partition, 0)
+            if start < deleted:
+                yield f"{partition} begins at {start}, after a deletion to {deleted}"
+            if start > max(asked, deleted):
+                yield f"{partition} begins at {start}, but was to be deleted to {asked} at most"

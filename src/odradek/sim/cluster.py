@@ -13,12 +13,13 @@ ends at the first violation.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from odradek.config.broker_config import RACK_AWARE_SELECTOR
 from odradek.core.metadata.image import MetadataImage
 from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
+from odradek.sim import administrator
 from odradek.sim.administrator import Administrator
 from odradek.sim.driver import SimClient
 from odradek.sim.loop import SimLoop
@@ -27,6 +28,7 @@ from odradek.sim.scenario import LONG, POWER, SETTINGS, TOPICS, Pace, Scenario
 from odradek.sim.share_facts import DELIVERIES_MAX, LOCK_MS
 from odradek.sim.share_group import TOPIC, ShareGroup
 from odradek.sim.watch import Watch
+from odradek.sim.workload import Stocker
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 NODES = 3
@@ -49,6 +51,8 @@ class ClusterScenario(Scenario):
     faults = ("kill", "stop", CUT_ONE_WAY, CUT_OFF)
     rare_faults = (POWER,)
     replication_factor = 3
+    topics: Mapping[str, int] = {**TOPICS, administrator.TOPIC: 1}
+    read_topics = (*Scenario.read_topics, administrator.TOPIC)
     ends_early = True
 
     def __init__(
@@ -102,7 +106,9 @@ class ClusterScenario(Scenario):
         """See `Scenario`. One more client changes the metadata, and two are in a share group."""
         super().add_actors()
         client = self.client("administrator")
-        self.actors.append(Administrator(self.simulation, client, self.facts))
+        self.administrator = Administrator(self.simulation, client, self.facts, self.node_ids)
+        self.actors.append(self.administrator)
+        self._add(Stocker, "stocker", [TopicPartition(administrator.TOPIC, 0)])
         for number in range(SHARE_MEMBERS):
             client = self.client(f"sharer{number}")
             self.actors.append(self.share_group.add_member(client))
@@ -114,6 +120,37 @@ class ClusterScenario(Scenario):
     async def drain(self) -> None:
         """See `Scenario`. A member of the share group takes the records that are left."""
         await self.share_group.drain(self.until)
+        await self.until(self._has_moved)
+
+    def _has_moved(self) -> bool:
+        """Whether no replicas are being moved."""
+        image = self._image()
+        if image is None:
+            return False
+        partitions = image.topics.by_name[administrator.TOPIC].partitions
+        return not any(
+            each.adding_replicas or each.removing_replicas for each in partitions.values()
+        )
+
+    def _image(self) -> MetadataImage | None:
+        for machine in self.machines:
+            if machine.node is not None and machine.is_serving:
+                return machine.node.broker.metadata.image
+        return None
+
+    def partition_counts(self) -> Mapping[str, int]:
+        """See `Scenario`."""
+        image = self._image()
+        assert image is not None
+        return {name: len(image.topics.by_name[name].partitions) for name in self.topics}
+
+    def replicas_of(self, topic: str) -> int:
+        """See `Scenario`."""
+        return administrator.REPLICAS if topic == administrator.TOPIC else self.replication_factor
+
+    def wrong_starts(self, starts: Mapping[TopicPartition, int]) -> Iterable[str]:
+        """See `Scenario`."""
+        return self.administrator.wrong_starts(starts)
 
     async def disturb(self) -> None:
         """Let one machine fail in a random way. Return when the next fault may begin.
@@ -192,7 +229,7 @@ class ClusterScenario(Scenario):
         return [*self._different_replicas(), *self._different_metadata()]
 
     def _different_replicas(self) -> Iterator[str]:
-        for topic, count in TOPICS.items():
+        for topic, count in self.partition_counts().items():
             for index in range(count):
                 contents = {}
                 for machine in self.machines:
@@ -203,7 +240,7 @@ class ClusterScenario(Scenario):
                             machine.disk.pread(each.opened().descriptor, each.size, 0)
                             for each in replica.log.segments
                         )
-                if len(contents) != self.replication_factor:
+                if len(contents) != self.replicas_of(topic):
                     yield f"{TopicPartition(topic, index)}: only {list(contents)} have a replica"
                 elif len(set(contents.values())) > 1:
                     ends = {name: len(each) for name, each in contents.items()}
@@ -215,6 +252,7 @@ class ClusterScenario(Scenario):
             assert machine.node is not None
             image = machine.node.broker.metadata.image
             first = first or image
+            yield from self.administrator.differences(image)
             if image != first:
                 yield f"{machine.name} has another image of the metadata than {self.machines[0].name}"
             for group in self.facts.settings:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from odradek.client.core.member_events import Assigned, Joined, MemberEvent
 from odradek.client.errors import BrokerError, ClientError, CommitFailedError, RequestTimeoutError
 from odradek.client.group_metadata import GroupMetadata
@@ -10,7 +12,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.sim.driver import SimClient, group
 from odradek.sim.facts import Commit, Facts, Reading
 from odradek.sim.membership import CONSUMER, SimMember
-from odradek.sim.reading import READ_COMMITTED, fetch
+from odradek.sim.reading import READ_COMMITTED, earliest, fetch
 from odradek.sim.simulation import Simulation
 from odradek.sim.workload import NOT_NOW, Actor
 from odradek.wire.generated.offset_commit_request import (
@@ -35,7 +37,7 @@ class GroupMember(Actor):
         simulation: Simulation,
         client: SimClient,
         facts: Facts,
-        topics: list[str],
+        topics: Sequence[str],
         kind: str,
     ) -> None:
         super().__init__(simulation, client, facts)
@@ -119,6 +121,9 @@ class GroupMember(Actor):
             except ClientError:
                 await self.pause()
                 continue
+            if found.error_code == E.OFFSET_OUT_OF_RANGE:
+                await self._reset(partition)
+                return
             if found.error_code:
                 if found.error_code not in NOT_NOW:
                     self.unexpected("Fetch", found.error_code)
@@ -127,6 +132,19 @@ class GroupMember(Actor):
             for offset, value in found.values:
                 self.facts.consume(Reading(partition, offset, value), self._session.readings)
             self._positions[partition] = found.next_offset
+
+    async def _reset(self, partition: TopicPartition) -> None:
+        """Go to the first record, because those before it were deleted."""
+        try:
+            offset = await earliest(self.client, partition)
+        except ClientError:
+            await self.pause()
+            return
+        if offset <= self._positions[partition]:
+            self.unexpected("Fetch", E.OFFSET_OUT_OF_RANGE)
+        self._positions[partition] = offset
+        self._session = self.facts.begin_session(self.name)
+        self.facts.count("positions reset")
 
     async def _commit(self) -> None:
         """Commit the position of one partition."""

@@ -14,9 +14,16 @@ from odradek.records.record import iterate_records
 from odradek.sim.driver import SimClient, To, leader
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
+from odradek.wire.generated.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from odradek.wire.generated.list_offsets_response import ListOffsetsResponse
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _WAIT_MS = 200
+_EARLIEST = -2
 
 
 class Fetched(NamedTuple):
@@ -90,6 +97,24 @@ async def fetch(
     return Fetched(
         answer.error_code, values, next_offset, answer.high_watermark, answer.last_stable_offset
     )
+
+
+async def earliest(client: SimClient, partition: TopicPartition) -> int:
+    """Return the first offset of a partition.
+
+    Raises:
+        ClientError: as `SimClient.ask`; or the broker does not lead the partition.
+    """
+    index = ListOffsetsPartition(partition_index=partition.partition, timestamp=_EARLIEST)
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=partition.topic, partitions=[index])]
+    )
+    response = await client.ask(request, ListOffsetsResponse, leader(partition))
+    (answer,) = response.topics[0].partitions
+    if answer.error_code:
+        client.forget(leader(partition))
+        raise ClientError("the broker does not lead the partition")
+    return answer.offset
 
 
 def _choose_replica(client: SimClient, partition: TopicPartition, answer: PartitionData) -> None:

@@ -36,7 +36,7 @@ from odradek.sim.membership import (
 )
 from odradek.sim.network import SimNetwork
 from odradek.sim.processor import Processor
-from odradek.sim.reading import READ_COMMITTED, READ_UNCOMMITTED, fetch
+from odradek.sim.reading import READ_COMMITTED, READ_UNCOMMITTED, earliest, fetch
 from odradek.sim.simulation import NoEnd, Simulation
 from odradek.sim.workload import (
     GROUP_PARTITION,
@@ -159,6 +159,10 @@ class Scenario:
     rare_faults: Sequence[str] = ()
     """Other kinds of faults, which occur only if they are asked for."""
     replication_factor = 1
+    topics: Mapping[str, int] = TOPICS
+    """The topics, with their numbers of partitions at first."""
+    read_topics: Sequence[str] = (INPUT, "ledger")
+    """The topics that the members of a group read."""
     settings: Mapping[str, str] = SETTINGS
     ends_early = False
     """Whether the run ends at the first violation."""
@@ -272,6 +276,7 @@ class Scenario:
                 *check(self.facts, logs, await self._transactional_offsets()),
                 *unexpected_anomalies(self.facts, logs),
                 *processed_twice_or_never(logs),
+                *self.wrong_starts({each: found.start for each, found in logs.items()}),
             ]
 
         async def differences() -> list[str]:
@@ -333,6 +338,10 @@ class Scenario:
         """Return the differences between replicas."""
         return []
 
+    def wrong_starts(self, starts: Mapping[TopicPartition, int]) -> Iterable[str]:
+        """Return the partitions whose log does not begin at the right offset."""
+        return []
+
     def fail_at_the_end(self) -> None:
         """Let all machines fail, and start them again."""
         for machine in self.machines:
@@ -376,7 +385,7 @@ class Scenario:
             self._add(Processor, f"processor{number}", ledger)
             member = self.client(f"member{number}")
             self.actors.append(
-                GroupMember(self.simulation, member, self.facts, [INPUT, "ledger"], readers)
+                GroupMember(self.simulation, member, self.facts, self.read_topics, readers)
             )
         self.actors.append(
             Succession(
@@ -440,9 +449,9 @@ class Scenario:
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
-                    name=name, num_partitions=count, replication_factor=self.replication_factor
+                    name=name, num_partitions=count, replication_factor=self.replicas_of(name)
                 )
-                for name, count in TOPICS.items()
+                for name, count in self.topics.items()
             ]
         )
         while True:
@@ -466,17 +475,36 @@ class Scenario:
         """Return the contents of all partitions."""
         return {
             TopicPartition(topic, index): await self._read(TopicPartition(topic, index))
-            for topic, count in TOPICS.items()
+            for topic, count in self.partition_counts().items()
             for index in range(count)
         }
 
-    async def _read(self, partition: TopicPartition) -> Contents:
-        uncommitted = await self._read_as(partition, READ_UNCOMMITTED)
-        return Contents(uncommitted, await self._read_as(partition, READ_COMMITTED))
+    def partition_counts(self) -> Mapping[str, int]:
+        """Return the topics, with their numbers of partitions now."""
+        return self.topics
 
-    async def _read_as(self, partition: TopicPartition, isolation: int) -> list[tuple[int, str]]:
+    def replicas_of(self, topic: str) -> int:
+        """Return the replication factor of a topic."""
+        return self.replication_factor
+
+    async def _read(self, partition: TopicPartition) -> Contents:
+        start = 0
+        if partition.topic not in TOPICS:  # records of other topics are deleted
+            while True:
+                try:
+                    start = await earliest(self.observer.client, partition)
+                except ClientError:
+                    await self.observer.pause()
+                else:
+                    break
+        uncommitted = await self._read_as(partition, READ_UNCOMMITTED, start)
+        return Contents(uncommitted, await self._read_as(partition, READ_COMMITTED, start), start)
+
+    async def _read_as(
+        self, partition: TopicPartition, isolation: int, start: int
+    ) -> list[tuple[int, str]]:
         values: list[tuple[int, str]] = []
-        offset = fruitless = 0
+        offset, fruitless = start, 0
         while fruitless < STUCK_READS:
             try:
                 found = await fetch(self.observer.client, partition, offset, isolation, 50)

@@ -141,8 +141,9 @@ class IdempotentProducer(Actor):
         number = 0
         while not self.is_stopping:
             sent: list[tuple[TopicPartition, str, Delivery]] = []
-            count = self.random.randint(1, len(self._partitions))
-            for partition in self.random.sample(self._partitions, count):
+            partitions = self.known_partitions()
+            count = self.random.randint(1, len(partitions))
+            for partition in self.random.sample(partitions, count):
                 for _ in range(self.random.choice((1, 1, 2, 5))):
                     value = f"{self.name} {number}"
                     number += 1
@@ -156,6 +157,10 @@ class IdempotentProducer(Actor):
                 self._note(*each)
             await self.pause(0.1)
 
+    def known_partitions(self) -> list[TopicPartition]:
+        """Return the partitions to which the producer writes."""
+        return self._partitions
+
     def _note(self, partition: TopicPartition, value: str, delivery: Delivery) -> None:
         """Note the outcome of a record."""
         if delivery.batch.last_error is not None:
@@ -168,6 +173,17 @@ class IdempotentProducer(Actor):
 
     def _not_delivered(self, value: str, error: ClientError) -> None:
         self.unexpected_error(f"{value!r} was not delivered", error)
+
+
+class Stocker(IdempotentProducer):
+    """Writes to all partitions that its topic has, as soon as the client knows them."""
+
+    def known_partitions(self) -> list[TopicPartition]:
+        """See `IdempotentProducer`."""
+        (first,) = self._partitions
+        topic = self.client.routes.metadata.topics.get(first.topic)
+        count = 1 if topic is None else len(topic.partitions)
+        return [TopicPartition(first.topic, index) for index in range(count)]
 
 
 class ImpatientProducer(IdempotentProducer):
