@@ -49,7 +49,7 @@ def test_an_empty_directory_is_formatted_once(tmp_path):
         "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
         "transaction.version": 2,
     }

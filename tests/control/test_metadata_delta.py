@@ -155,7 +155,7 @@ def test_a_topic_recreated_under_its_name_is_another_topic():
         FenceBrokerRecord(id=1, epoch=5),
         RemoveAccessControlEntryRecord(id=FIRST),
         FeatureLevelRecord(name="metadata.version", feature_level=6),
-        FeatureLevelRecord(name="metadata.version", feature_level=31),
+        FeatureLevelRecord(name="metadata.version", feature_level=34),
         EndTransactionRecord(),
     ],
     ids=lambda record: type(record).__name__,

@@ -41,7 +41,7 @@ from odradek.node.listeners import limits_of
 from odradek.node.serving import controller_table, controller_versions
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-FEATURES = {"metadata.version": (7, 30), "kraft.version": (0, 1)}
+FEATURES = {"metadata.version": (7, 33), "kraft.version": (0, 1)}
 TIMES = {
     "controller.quorum.election.timeout.ms": "300",
     "controller.quorum.election.backoff.max.ms": "100",
