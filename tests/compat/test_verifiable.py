@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.child import Child
 
 from odradek.testing import Broker
 
@@ -40,21 +41,12 @@ def run(program: str, *words: str) -> list[Event]:
 @contextmanager
 def running(program: str, *words: str) -> Iterator[tuple[Iterator[Event], list[Event]]]:
     """A program that ends with SIGTERM: the events that it prints, and those after the signal."""
-    process = subprocess.Popen(
-        command(program, *words), cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    lines = process.stdout
-    rest: list[Event] = []
-    try:
-        yield (json.loads(line) for line in lines), rest
-        process.send_signal(signal.SIGTERM)
-        rest += [json.loads(line) for line in lines]
-        assert process.wait(60) == 0
-    finally:
-        process.kill()
-        process.wait()
-        lines.close()
+    with Child(command(program, *words), talks=True, directory=ROOT) as child:
+        rest: list[Event] = []
+        yield (json.loads(line) for line in child.lines()), rest
+        child.signal(signal.SIGTERM)
+        rest += [json.loads(line) for line in child.lines()]
+        assert child.wait() == 0
 
 
 def until(events: Iterator[Event], name: str, count: int) -> list[Event]:
