@@ -25,7 +25,9 @@ from odradek.client.errors import (
     OffsetOutOfRangeError,
 )
 from odradek.model.errors import ErrorCode as E
+from odradek.wire.generated.fetch_request import FetchRequest
 from odradek.wire.generated.fetch_response import FetchableTopicResponse
+from odradek.wire.generated.metadata_request import MetadataRequest
 from odradek.wire.generated.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
 from odradek.wire.generated.offset_for_leader_epoch_response import (
     EpochEndOffset,
@@ -174,6 +176,18 @@ def test_the_closest_replica_is_used_for_a_while():
     lab.answer(data=[partition(preferred_read_replica=2)])
     lab.fail(DisconnectedError("gone"))
     lab.pass_time(1_500)
+    assert lab.pending()[0].link == (1, "fetch")
+
+
+def test_a_replica_that_is_not_known_is_asked_for():
+    """The leader may name a broker that was down when the client asked for all brokers."""
+    lab = Lab(rack="r")
+    lab.assign(T, at=0)
+    before = len(lab.sent)
+    lab.answer(data=[partition(preferred_read_replica=9)])
+    assert not lab.pending(), "the leader would say the same again"
+    lab.pass_time(1_500)
+    assert [type(each) for each in lab.sent[before:]] == [MetadataRequest, FetchRequest]
     assert lab.pending()[0].link == (1, "fetch")
 
 

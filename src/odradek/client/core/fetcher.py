@@ -340,13 +340,18 @@ class Fetcher:
 
     def _node_of(self, state: FetchState, now_ms: int) -> int:
         if state.replica >= 0:
-            topic = self._routes.topic(state.topic_partition.topic, now_ms)
-            found = None if topic is None else topic.partitions.get(state.topic_partition.partition)
-            is_up = found is not None and state.replica not in found.offline
-            if is_up and self._routes.node(state.replica) and now_ms < state.replica_until_ms:
+            if now_ms < state.replica_until_ms and self._is_up(state, state.replica, now_ms):
                 return state.replica
             state.prefer(-1, 0)
         return self._routes.leader(state.topic_partition)
+
+    def _is_up(self, state: FetchState, replica: int, now_ms: int) -> bool:
+        """Whether a replica is on a broker that is known to run."""
+        topic = self._routes.topic(state.topic_partition.topic, now_ms)
+        found = None if topic is None else topic.partitions.get(state.topic_partition.partition)
+        if found is None or replica in found.offline:
+            return False
+        return self._routes.node(replica) is not None
 
     def _fetch(self, node: int, states: list[FetchState], now_ms: int) -> list[Ask]:
         link: Link = node, FETCH
@@ -465,7 +470,7 @@ class Fetcher:
             return
         state.limits(data.high_watermark, data.last_stable_offset, data.log_start_offset)
         if data.preferred_read_replica >= 0:
-            state.prefer(data.preferred_read_replica, now_ms + self.settings.metadata_max_age_ms)
+            self._prefer(state, data.preferred_read_replica, now_ms)
             return
         records = data.records
         if records is None or not len(records):
@@ -490,6 +495,14 @@ class Fetcher:
         )
         state.fetched_to(next_offset)
         self._chunks.append(chunk)
+
+    def _prefer(self, state: FetchState, replica: int, now_ms: int) -> None:
+        """Read from a replica that the leader names. It may have been down when brokers were asked for."""
+        if self._is_up(state, replica, now_ms):
+            state.prefer(replica, now_ms + self.settings.metadata_max_age_ms)
+        else:
+            self._routes.forget_topic(state.topic_partition.topic)
+            state.retry(now_ms, self._new_backoff())
 
     def _note_leader(self, state: FetchState, data: PartitionData, response: FetchResponse) -> None:
         """Note the leader that an error names (KIP-951)."""
