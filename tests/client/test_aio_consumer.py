@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 import uuid
 
 import pytest
+from tests.support.registry_server import registry_server
 
 from odradek.client.aio import Consumer, Producer
 from odradek.client.aio import shell as shell_module
@@ -18,6 +20,8 @@ from odradek.client.errors import (
     ConsumerStateError,
     UnreachableError,
 )
+from odradek.client.serializers import Avro
+from odradek.client.serializers.registry import NotRegisteredError, RegistryError
 from odradek.model.topic_partition import TopicPartition
 from odradek.testing import Broker
 
@@ -301,3 +305,37 @@ def test_nobody_listens():
                 await consumer.poll(10)
 
     asyncio.run(run())
+
+
+def test_a_schema_registry_does_not_stop_the_loop(make, write, topic):
+    async def run(registry):
+        number = registry.add(f"{topic}-value", '"long"')
+        value = Avro(registry.url)
+        await write(*[b"\0" + number.to_bytes(4, "big") + b"\x0e"] * 3, b"\0\0\0\0\7\0")
+        async with make(value_deserializer=value) as consumer:
+            consumer.assign([(topic, 0)])
+            registry.gate = threading.Event()
+            polling = asyncio.create_task(consumer.poll(30))
+            while not registry.requests:
+                await asyncio.sleep(0.01)
+            polling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await polling
+            registry.gate.set()
+            batch = await consumer.poll(30)
+            assert registry.requests.count(f"GET /schemas/ids/{number}") == 1
+            with pytest.raises(NotRegisteredError, match="no schema 7") as raised:
+                batch.values()
+            assert "record at offset 3" in raised.value.__notes__[0]
+            consumer.seek((topic, 0), 0)
+            registry.credentials = "secret"
+            registry.add("other", '"int"')
+            await write(b"\0\0\0\0\2\2", partition=1)
+            consumer.assign([(topic, 1)])
+            with pytest.raises(RegistryError, match="401"):
+                await consumer.poll(30)
+            registry.credentials = None
+            assert await take(consumer, 1) == [1]
+
+    with registry_server() as registry:
+        asyncio.run(run(registry))

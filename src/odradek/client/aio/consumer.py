@@ -16,17 +16,20 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from odradek.client.aio.consumer_calls import BLOCKED_ADVICE, ConsumerCalls, awaited
+from odradek.client.consuming.deserializing import Deserializers
 from odradek.client.consuming.state import CLOSE_SECONDS, Callback, Callbacks, partition_of
 from odradek.client.core.consumed_batch import Batch, Record
 from odradek.client.core.member_events import Assigned, Lost, MemberEvent, Revoked
 from odradek.client.core.member_settings import PollInterval
 from odradek.client.deadline import Deadline, monotonic_ms
-from odradek.client.errors import ClosedError
+from odradek.client.errors import ClosedError, SerializationError
 from odradek.client.producer.topic_wait import Reaching
+from odradek.client.serializers.registry import NotRegisteredError
 from odradek.model.topic_partition import TopicPartition
 
 __all__ = ["Batch", "Consumer", "Record"]
@@ -145,8 +148,24 @@ class Consumer(ConsumerCalls):
                 if machine.fetcher.is_due:
                     self._driver.send()
                 self._arm()
+                if batch is not None:
+                    await self._prepare(batch)
                 return batch
             is_in_time = await self._wait_until(self._has_news, deadline)
+
+    async def _prepare(self, batch: Batch) -> None:
+        """Let the executor ask a schema registry for what a batch needs."""
+        decoder = self._options.fetch.decoder
+        if not isinstance(decoder, Deserializers) or not decoder.may_wait:
+            return
+        loop = self._enter()
+        try:
+            for ask in decoder.unready(batch):
+                with suppress(SerializationError, NotRegisteredError):
+                    await loop.run_in_executor(None, ask)  # they are raised again by `records`
+        except BaseException:  # the user does not get the batch
+            self._machine.fetcher.give_back(batch)
+            raise
 
     async def _poll_member(self) -> None:
         """Note that the user polls, and work on what the group has assigned or revoked."""

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
-from odradek.client.serializers.interface import Read, deserializer_of
+from odradek.client.core.consumed_batch import Batch
+from odradek.client.serializers.interface import (
+    Read,
+    asks_others,
+    deserializer_of,
+    for_keys,
+    is_ready,
+)
 from odradek.client.shell.settings import Given
 from odradek.records.record import Headers
 
@@ -17,8 +26,31 @@ class Deserializers:
     def __init__(self, given: Given) -> None:
         """Raise a TypeError if a deserializer is none."""
         key, value = given.object(KEY_DESERIALIZER), given.object(VALUE_DESERIALIZER)
+        self._waiting = [
+            (is_key, for_keys(each) if is_key else each)
+            for is_key, each in ((True, key), (False, value))
+            if asks_others(each)
+        ]
+        """The deserializers that ask a schema registry."""
         self._key: Read | None = None if key is None else deserializer_of(key, is_key=True)
         self._value: Read | None = None if value is None else deserializer_of(value, is_key=False)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a schema registry may be asked."""
+        return bool(self._waiting)
+
+    def unready(self, batch: Batch) -> Iterator[Callable[[], Any]]:
+        """Yield functions that ask the registry for what a batch needs. Call each before the next.
+
+        Raises:
+            CorruptRecordsError: the records cannot be read.
+        """
+        for is_key, given in self._waiting:
+            read = deserializer_of(given, is_key=False)
+            for item in batch.raw(is_key):
+                if item is not None and not is_ready(given, batch.topic, item):
+                    yield partial(read, batch.topic, item, ())
 
     def decode(self, topic: str, key: Any, value: Any, headers: Headers) -> tuple[Any, Any]:
         """Return the objects of a key and a value.

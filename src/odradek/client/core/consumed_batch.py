@@ -182,10 +182,7 @@ class Batch:
         """
         if self._decoder is not None:
             return [each.value for each in self.records()]
-        try:
-            return self._items(is_key=False)
-        except (RecordsError, IndexError) as error:
-            raise self._corrupt(error) from error
+        return self.raw(is_key=False)
 
     def keys(self) -> list[Any]:
         """Return the keys.
@@ -195,8 +192,16 @@ class Batch:
         """
         if self._decoder is not None:
             return [each.key for each in self.records()]
+        return self.raw(is_key=True)
+
+    def raw(self, is_key: bool) -> list[bytes | None]:
+        """Return the bytes of the keys or values, which are not deserialized.
+
+        Raises:
+            CorruptRecordsError: see `records`.
+        """
         try:
-            return self._items(is_key=True)
+            return self._items(is_key)
         except (RecordsError, IndexError) as error:
             raise self._corrupt(error) from error
 

@@ -103,6 +103,11 @@ def is_ready(given: object, topic: str, item: object, headers: Headers = ()) -> 
     return True if method is None else bool(method(topic, item, headers))
 
 
+def asks_others(given: object) -> bool:
+    """Whether a serializer may ask a registry."""
+    return hasattr(given, "is_ready")
+
+
 def for_keys(given: object) -> object:
     """Return the form of a serializer that is for keys."""
     method = getattr(given, "for_keys", None)
