@@ -19,7 +19,7 @@ from odradek.testing import Broker
 
 EXAMPLE = re.compile(r"^ *(odradek\b[^|#<>\n]*)(.*)$", re.MULTILINE)
 NOT_HERE = (
-    "--port", "serve", "demo", "pipeline", "format", "completion", "bench",  # have tests of their own
+    "--port", "serve", "demo", "pipeline", "streams", "format", "completion", "bench",  # have tests of their own
     "--command-config", "$PWD",
     "--follow", "transaction abort", " log ", "cluster start",
     "simulate", "cluster add-broker", "cluster drain", "cluster remove",

@@ -64,6 +64,10 @@ COMMANDS = {
         "Run pipelines on Spark, and show those that run.",
     ),
     "spark": ("odradek.cli.spark:spark", "Change checkpoints of Spark's streaming queries."),
+    "streams": (
+        "odradek.cli.streams:streams",
+        "Run applications that are written with odradek.streams.",
+    ),
     "demo": ("odradek.cli.demo:demo", "Send real data through a broker and Spark."),
     "format": ("odradek.cli.format:format_command", "Prepare the log directories of a new node."),
     "completion": (

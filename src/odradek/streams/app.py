@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odradek.core.streams.graph.builder import OPTIMIZATIONS
 from odradek.core.streams.graph.nodes import Consumed, StoreGraph
@@ -14,13 +15,21 @@ from odradek.core.streams.model.serdes import serde_of
 from odradek.core.streams.partition_group import NEVER_WAIT
 from odradek.core.streams.stores.definition import Kind, StoreDefinition
 from odradek.core.streams.task import TaskSettings
-from odradek.core.streams.topology.definition import TimestampExtractor, Topology
+from odradek.core.streams.topology.definition import (
+    SourceDefinition,
+    TimestampExtractor,
+    Topology,
+)
 from odradek.core.streams.topology.description import describe
 from odradek.streams.dsl import GlobalTable, Stream, Table
 from odradek.streams.functions import parameter_count
 from odradek.streams.plan import streams
 from odradek.streams.plan.handles import Plan
 from odradek.streams.plan.materialized import Store, options
+from odradek.streams.process.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from odradek.streams.process.worker import Worker
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -75,21 +84,20 @@ class App:
         *topics: str,
         key: Any = None,
         value: Any = None,
-        pattern: str | None = None,
         timestamp: TimestampExtractor | Callable[[Any], int] | None = None,
         reset: str | None = None,
         name: str | None = None,
     ) -> Stream:
-        """Read topics, or all that match a regular expression, as a stream.
+        """Read topics as a stream.
 
         `timestamp` returns the time of a record from its value, in milliseconds since 1970. `reset` is
         where to begin for the first time: "earliest" or "latest".
         """
-        if bool(topics) == (pattern is not None):
-            raise TopologyError("a stream needs topics, or a pattern instead")
+        if not topics:
+            raise TopologyError("a stream needs topics")
         return Stream(
             streams.source(
-                self._open(), topics, pattern, self._consumed(key, value, timestamp, reset), name
+                self._open(), topics, None, self._consumed(key, value, timestamp, reset), name
             )
         )
 
@@ -157,6 +165,69 @@ class App:
     def task_settings(self) -> TaskSettings:
         """Return the settings of the application's tasks."""
         return TaskSettings(cache_bytes=self.cache_max_bytes, max_idle_ms=self.max_task_idle_ms)
+
+    def worker(self, **settings: Any) -> Worker:
+        """Return what runs the application's tasks in this process: `worker.run()`, `worker.stop()`.
+
+        It creates the internal topics. Settings with Kafka's names (and underscores) are those of the
+        client, such as `security_protocol`, and `commit_interval_ms`, `processing_guarantee`
+        ("at_least_once" or "exactly_once_v2"), `replication_factor`.
+
+        Raises:
+            TopologyError: source topics are missing, or do not fit.
+            ClientError: the cluster refuses, or cannot be reached.
+        """
+        from odradek.streams.process.worker import Worker  # the client: tests do not need it
+
+        return Worker(self.topology(), self._worker_settings(dict(settings)))
+
+    def run(self, **settings: Any) -> None:
+        """Run the application in this process until SIGINT or SIGTERM (or until it fails).
+
+        Several processes share the work. For the settings see `worker`.
+
+        Raises:
+            StreamsError: a record cannot be processed, or the topology does not fit the topics.
+            ClientError: the cluster refuses, or cannot be reached.
+        """
+        worker = self.worker(**settings)
+        before = {
+            number: signal.signal(number, lambda *_: worker.stop())
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            worker.run()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _worker_settings(self, given: dict[str, Any]) -> WorkerSettings:
+        guarantee = given.pop("processing_guarantee", "at_least_once")
+        if guarantee not in ("at_least_once", "exactly_once_v2"):
+            raise ValueError(
+                f'processing_guarantee is "at_least_once" or "exactly_once_v2": {guarantee!r}'
+            )
+        is_exact = guarantee == "exactly_once_v2"
+        resets = {
+            node.reset
+            for node in self.topology().nodes.values()
+            if isinstance(node, SourceDefinition)
+            and not node.is_internal
+            and node.reset is not None
+        }
+        if len(resets) > 1:
+            raise TopologyError("all streams and tables of a process need the same reset")
+        interval = given.pop("commit_interval_ms", 100 if is_exact else 30_000)
+        factor = given.pop("replication_factor", -1)
+        connection = {name.replace("_", "."): value for name, value in given.items()}
+        return WorkerSettings(
+            connection={"bootstrap.servers": self.bootstrap_servers, **connection},
+            reset=resets.pop() if resets else "earliest",
+            exactly_once=is_exact,
+            commit_interval_ms=interval,
+            replication_factor=factor,
+            tasks=self.task_settings(),
+        )
 
     def _open(self) -> Plan:
         if self._topology is not None:

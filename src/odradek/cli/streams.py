@@ -1,0 +1,161 @@
+"""The commands run, describe and reset of `odradek streams`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from odradek.cli.options import (
+    BOOTSTRAP_VARIABLE,
+    client_security,
+    client_settings,
+    command_config_option,
+    json_option,
+)
+from odradek.cli.output import note, print_json
+
+if TYPE_CHECKING:
+    from odradek.streams.app import App
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_SERVERS = "bootstrap.servers"
+_bootstrap = click.option(
+    "--bootstrap-server",
+    "-b",
+    metavar="HOST:PORT,…",
+    help=f"A broker.  [default: ${BOOTSTRAP_VARIABLE}, or bootstrap.servers in the file of "
+    "--command-config; otherwise that of the App]",
+)
+
+
+@click.group()
+def streams() -> None:
+    """Run applications that are written with odradek.streams.
+
+    \b
+    Examples:
+      odradek streams describe words.py
+      odradek streams run words.py
+      odradek streams reset words.py --execute
+    """
+
+
+@streams.command()
+@click.argument("file", type=FILE)
+def describe(file: Path) -> None:
+    """Show the topology of the App in FILE, as Kafka Streams prints it.
+
+    \b
+    Example:
+      odradek streams describe words.py
+    """
+    click.echo(_load(file).describe(), nl=False)
+
+
+@streams.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--processing-guarantee",
+    type=click.Choice(["at_least_once", "exactly_once_v2"]),
+    default="at_least_once",
+    show_default=True,
+)
+@click.option(
+    "--commit-interval-ms",
+    type=click.IntRange(min=1),
+    help="How often to commit.  [default: 30000; 100 with exactly_once_v2]",
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(min=1),
+    help="Of internal topics that are created.  [default: that of the cluster]",
+)
+@_bootstrap
+@command_config_option
+def run(
+    file: Path,
+    processing_guarantee: str,
+    commit_interval_ms: int | None,
+    replication_factor: int | None,
+    bootstrap_server: str | None,
+) -> None:
+    """Run the App in FILE until Ctrl-C or SIGTERM.
+
+    Internal topics are created. Run the command several times, and the processes share the work.
+
+    \b
+    Examples:
+      odradek streams run words.py
+      odradek streams run words.py --processing-guarantee exactly_once_v2
+    """
+    from odradek.core.streams.model.errors import StreamsError
+
+    app = _load(file)
+    settings: dict[str, Any] = {
+        **_connection(app, bootstrap_server),
+        "processing_guarantee": processing_guarantee,
+    }
+    if commit_interval_ms is not None:
+        settings["commit_interval_ms"] = commit_interval_ms
+    if replication_factor is not None:
+        settings["replication_factor"] = replication_factor
+    note(f"{app.application_id} is running; Ctrl-C ends it.")
+    try:
+        app.run(**settings)
+    except StreamsError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@streams.command()
+@click.argument("file", type=FILE)
+@click.option("--execute", is_flag=True, help="Delete. By default it is only shown.")
+@json_option
+@_bootstrap
+@command_config_option
+def reset(file: Path, execute: bool, as_json: bool, bootstrap_server: str | None) -> None:
+    """Let the App in FILE begin again: delete its internal topics and its committed offsets.
+
+    No process of it may be running. Output topics stay as they are.
+
+    \b
+    Examples:
+      odradek streams reset words.py
+      odradek streams reset words.py --execute
+    """
+    from odradek.streams.process.resetting import reset as reset_application
+
+    app = _load(file)
+    found = reset_application(app.topology(), _connection(app, bootstrap_server), execute=execute)
+    if as_json:
+        print_json({"topics": found.topics, "group": found.has_group, "executed": execute})
+        return
+    verb = "Deleted" if execute else "Would delete"
+    for topic in found.topics:
+        click.echo(f"{verb} the topic {topic}")
+    if found.has_group:
+        click.echo(f"{verb} the group {app.application_id}")
+    if not execute and (found.topics or found.has_group):
+        note("Nothing is deleted without --execute.")
+
+
+def _load(file: Path) -> App:
+    from odradek.core.streams.model.errors import TopologyError
+    from odradek.streams.loading import load
+
+    try:
+        return load(file)
+    except TopologyError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _connection(app: App, bootstrap_server: str | None) -> dict[str, Any]:
+    """Return the settings of the client."""
+    settings: dict[str, Any] = client_settings()
+    client_security(settings)
+    given = bootstrap_server or click.get_current_context().meta.get("odradek.bootstrap_server")
+    servers = given or os.environ.get(BOOTSTRAP_VARIABLE) or settings.get(_SERVERS)
+    settings[_SERVERS] = servers or app.bootstrap_servers
+    return settings

@@ -1,0 +1,403 @@
+"""One thread that runs tasks: consumes, processes, produces and commits.
+
+The worker is a member of the application's consumer group. When partitions are assigned, it makes their
+tasks and restores the stores from the changelogs. Before partitions are given up, it commits.
+
+A commit makes durable, in this order: what the tasks have produced, changelogs included, and the offsets
+up to which they have read. With `exactly_once` all of it is one transaction. Without, records that were
+processed after the last commit are processed again after a failure, and stores may have counted them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.topics import NewTopic
+from odradek.client.consuming.consumer import Consumer
+from odradek.client.core.consumed_batch import Batch
+from odradek.client.core.partitioners import partition_for_key
+from odradek.client.errors import BrokerError, ClientError, SomeFailedError
+from odradek.client.group_metadata import CommittedOffset
+from odradek.client.producer import Producer
+from odradek.core.streams.model.records import Produced
+from odradek.core.streams.partition_group import Consumed
+from odradek.core.streams.stores.base import Store
+from odradek.core.streams.task import GlobalTask, Task
+from odradek.core.streams.topology.definition import Topology
+from odradek.model.errors import ErrorCode
+from odradek.model.topic_partition import TopicPartition
+from odradek.streams.process.layout import Layout
+from odradek.streams.process.positions import decode, encode
+from odradek.streams.process.restoring import read_whole
+from odradek.streams.process.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.1
+IDLE_POLL_SECONDS = 0.02
+"""How long to wait for records if a task waits for those of another partition."""
+STEPS_MAX = 1000
+"""How many records a task processes before others have their turn."""
+BUFFERED_MAX = 1000
+"""With more records that wait, a task's partitions are not read (`buffered.records.per.partition`)."""
+
+TaskId = tuple[int, int]
+
+
+class Worker:
+    """Runs the tasks that the group assigns to this process."""
+
+    def __init__(self, topology: Topology, settings: WorkerSettings) -> None:
+        self._topology = topology
+        self._settings = settings
+        self._stops = False
+        self._has_failed = False
+        self._tasks: dict[TaskId, Task] = {}
+        self._owned: set[TopicPartition] = set()
+        self._committed_ms = 0
+        self._counts: dict[str, int] = {}
+        self._in_transaction = False
+        self._global_positions: dict[TopicPartition, int] = {}
+        isolation = "read_committed" if settings.exactly_once else "read_uncommitted"
+        self._reading = {**settings.connection, "isolation.level": isolation}
+        self._global = GlobalTask(topology)
+        self._layout = self._prepare()
+        self._consumer = Consumer(
+            self._reading,
+            group_id=topology.application_id,
+            enable_auto_commit=False,
+            auto_offset_reset=settings.reset,
+            partition_assignment_strategy="range",
+        )
+        self._producer = self._make_producer()
+        self._global_consumer = self._read_globals()
+
+    @property
+    def tasks(self) -> list[str]:
+        """Return the ids of the tasks that run here."""
+        return [f"{subtopology}_{partition}" for subtopology, partition in sorted(self._tasks)]
+
+    def stop(self) -> None:
+        """End `run` soon. May be called from a signal handler or another thread."""
+        self._stops = True
+
+    def run(self) -> None:
+        """Process records until `stop` is called. At the end all is committed and closed.
+
+        Raises:
+            StreamsError: a record cannot be processed.
+            ClientError: the cluster refuses, or cannot be reached for too long.
+        """
+        self._consumer.subscribe(
+            self._layout.source_topics(),
+            on_assigned=self._on_assigned,
+            on_revoked=self._on_revoked,
+            on_lost=self._on_lost,
+        )
+        self._committed_ms = _now_ms()
+        try:
+            while not self._stops:
+                self._turn()
+            self._commit()
+        except BaseException:
+            self._has_failed = True
+            self._abort()
+            raise
+        finally:
+            self._close()
+
+    # -- one turn -------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._read()
+        self._update_globals()
+        is_busy = self._process()
+        now = _now_ms()
+        wants = any(task.context.commit_requested for task in self._tasks.values())
+        if wants or now - self._committed_ms >= self._settings.commit_interval_ms:
+            self._commit()
+        elif not is_busy:
+            self._producer.poll()
+
+    def _read(self) -> None:
+        """Pass one batch to its task. Without one, the tasks know that the broker has no more."""
+        now = _now_ms()
+        if any(task.is_ready(now) for task in self._tasks.values()):
+            timeout = 0.0
+        elif any(task.buffered for task in self._tasks.values()):
+            timeout = IDLE_POLL_SECONDS
+        else:
+            timeout = POLL_SECONDS
+        batch = self._consumer.poll(timeout)
+        if batch is None:
+            if timeout:
+                for task in self._tasks.values():
+                    for topic, partition in task.partitions():
+                        task.set_lag(topic, partition, 0)
+            return
+        self._add(batch)
+
+    def _add(self, batch: Batch) -> None:
+        subtopology = self._layout.subtopology_of(batch.topic).number
+        task = self._tasks.get((subtopology, batch.partition))
+        if task is None:
+            return
+        for topic, partition in task.partitions():
+            task.set_lag(topic, partition, None)
+        task.add(batch.topic, batch.partition, map(_consumed, batch.records()))
+        if task.buffered > BUFFERED_MAX:
+            self._consumer.pause(*self._partitions(task))
+
+    def _process(self) -> bool:
+        """Let each task process some records. Return whether there were any."""
+        is_busy = False
+        for task in list(self._tasks.values()):
+            before = task.buffered
+            for _ in range(STEPS_MAX):
+                now = _now_ms()
+                if not task.step(now):
+                    break
+                task.punctuate_stream_time(now)
+                is_busy = True
+            task.punctuate_clock(_now_ms())
+            if before > BUFFERED_MAX >= task.buffered:
+                self._consumer.resume(*self._partitions(task))
+            self._send(task.take_output())
+        return is_busy
+
+    def _send(self, records: list[Produced]) -> None:
+        if not records:
+            return
+        if self._settings.exactly_once and not self._in_transaction:
+            self._producer.begin_transaction()
+            self._in_transaction = True
+        send = self._producer.send
+        for each in records:
+            partition = each.partition
+            if each.partition_key is not None:
+                partition = partition_for_key(each.partition_key, self._count(each.topic))
+            send(
+                each.topic,
+                each.value,
+                key=each.key,
+                headers=each.headers or None,
+                partition=partition,
+                timestamp=each.timestamp,
+            )
+
+    # -- commits --------------------------------------------------------------------------------
+
+    def _commit(self) -> None:
+        """Make durable what the tasks have done."""
+        self._committed_ms = _now_ms()
+        dirty = [task for task in self._tasks.values() if task.needs_commit]
+        for task in dirty:
+            task.commit(_now_ms())
+            self._send(task.take_output())
+        offsets = {
+            TopicPartition(topic, partition): CommittedOffset(
+                offset,
+                -1,
+                encode(task.partition_time(topic, partition), task.context.metadata),
+            )
+            for task in dirty
+            for (topic, partition), offset in task.positions.items()
+        }
+        if self._settings.exactly_once:
+            self._commit_transaction(offsets)
+            return
+        self._producer.flush()
+        if offsets:
+            self._consumer.commit(offsets)
+
+    def _commit_transaction(self, offsets: dict[TopicPartition, CommittedOffset]) -> None:
+        if not offsets and not self._in_transaction:
+            return
+        if not self._in_transaction:
+            self._producer.begin_transaction()
+            self._in_transaction = True
+        if offsets:
+            self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata)
+        self._producer.commit_transaction()
+        self._in_transaction = False
+
+    def _abort(self) -> None:
+        """Forget what is not committed, after an error."""
+        if self._in_transaction:
+            try:
+                self._producer.abort_transaction()
+            except ClientError as error:
+                log.warning("the transaction was not aborted: %s", error)
+            self._in_transaction = False
+
+    # -- tasks ----------------------------------------------------------------------------------
+
+    def _on_assigned(self, partitions: list[TopicPartition]) -> None:
+        self._owned.update(partitions)
+        wanted = {self._task_of(each) for each in self._owned}
+        for task_id in sorted(wanted - self._tasks.keys()):
+            if self._stops:
+                return
+            self._tasks[task_id] = self._start(task_id)
+
+    def _on_revoked(self, partitions: list[TopicPartition]) -> None:
+        if not self._has_failed:
+            self._commit()
+        self._drop(partitions)
+
+    def _on_lost(self, partitions: list[TopicPartition]) -> None:
+        log.warning("the group gave %d partitions to others", len(partitions))
+        self._abort()
+        self._drop(list(self._owned) if self._settings.exactly_once else partitions)
+
+    def _drop(self, partitions: list[TopicPartition]) -> None:
+        self._owned.difference_update(partitions)
+        for task_id in {self._task_of(each) for each in partitions}:
+            task = self._tasks.pop(task_id, None)
+            if task is not None:
+                task.close()
+
+    def _task_of(self, partition: TopicPartition) -> TaskId:
+        return self._layout.subtopology_of(partition.topic).number, partition.partition
+
+    def _partitions(self, task: Task) -> list[tuple[str, int]]:
+        return [each for each in task.partitions() if TopicPartition(*each) in self._owned]
+
+    def _start(self, task_id: TaskId) -> Task:
+        """Make a task, restore its stores, and initialize its processors."""
+        number, partition = task_id
+        subtopology = next(each for each in self._layout.subtopologies if each.number == number)
+        settings = self._settings.tasks._replace(partition_count=self._count)
+        task = Task(
+            self._topology, subtopology.nodes, number, partition, settings, self._global.stores
+        )
+        places = [TopicPartition(*each) for each in task.partitions()]
+        committed = self._consumer.committed(*places)
+        for place, at in committed.items():
+            partition_time, emitted = decode(at.metadata)
+            task.set_partition_time(place.topic, place.partition, partition_time)
+            task.context.metadata.update(emitted)
+        stores: dict[str, Store] = {}
+        ends: dict[TopicPartition, int | None] = {}
+        for changelog, definition in subtopology.changelogs.items():
+            place = TopicPartition(changelog, partition)
+            stores[changelog] = task.stores[definition.name]
+            is_source = definition.name in self._topology.source_changelogs
+            at_source = committed.get(place)
+            ends[place] = (0 if at_source is None else at_source.offset) if is_source else None
+        count = 0
+
+        def apply(record: Any) -> None:
+            nonlocal count
+            count += 1
+            stores[record.topic].restore(record.key, record.value, record.timestamp, record.headers)
+
+        began = time.monotonic()
+        read_whole(self._reading, ends, apply, lambda: self._stops)
+        if count:
+            seconds = time.monotonic() - began
+            log.info("task %d_%d: %d records restored in %.1f s", number, partition, count, seconds)
+        task.start(_now_ms())
+        return task
+
+    # -- topics ---------------------------------------------------------------------------------
+
+    def _prepare(self) -> Layout:
+        """Create the internal topics that are missing.
+
+        Raises:
+            TopologyError: source topics are missing or do not fit.
+        """
+        with Admin(self._settings.connection) as admin:
+            counts = {each.name: len(each.partitions) for each in admin.list_topics()}
+            layout = Layout(self._topology, counts)
+            missing = [each for each in layout.internal_topics() if each.name not in counts]
+            factor = self._settings.replication_factor
+            new = [NewTopic(each.name, each.partitions, factor, each.settings) for each in missing]
+            try:
+                admin.create_topics(new)
+            except SomeFailedError as error:
+                rest = [
+                    each
+                    for each in error.exceptions
+                    if not (
+                        isinstance(each, BrokerError)
+                        and each.code == ErrorCode.TOPIC_ALREADY_EXISTS  # another member was faster
+                    )
+                ]
+                if rest:
+                    raise
+        self._counts = {**counts, **{each.name: each.partitions for each in missing}}
+        return layout
+
+    def _count(self, topic: str) -> int:
+        """Return the number of partitions of an output topic."""
+        found = self._counts.get(topic)
+        if found is None:
+            with Admin(self._settings.connection) as admin:
+                found = len(admin.describe_topics([topic])[topic].partitions)
+            self._counts[topic] = found
+        return found
+
+    def _make_producer(self) -> Producer:
+        settings: dict[str, Any] = {**self._settings.connection, "linger.ms": 5}
+        if self._settings.exactly_once:
+            settings["transactional.id"] = f"{self._topology.application_id}-{uuid.uuid4()}-1"
+            settings["transaction.timeout.ms"] = 10_000
+        producer = Producer(settings)
+        if self._settings.exactly_once:
+            producer.init_transactions()
+        return producer
+
+    # -- global tables --------------------------------------------------------------------------
+
+    def _read_globals(self) -> Consumer | None:
+        """Read the topics of global tables whole, before any task begins."""
+        topics = self._global.topics()
+        if not topics:
+            return None
+        ends = {
+            TopicPartition(topic, partition): None
+            for topic in topics
+            for partition in range(self._count(topic))
+        }
+        positions = read_whole(self._reading, ends, self._update_global, lambda: self._stops)
+        consumer = Consumer(self._reading)
+        consumer.assign([(each.topic, each.partition, at) for each, at in positions.items()])
+        return consumer
+
+    def _update_globals(self) -> None:
+        if self._global_consumer is None:
+            return
+        while (batch := self._global_consumer.poll(0)) is not None:
+            for record in batch.records():
+                self._update_global(record)
+
+    def _update_global(self, record: Any) -> None:
+        self._global.update(record.topic, record.partition, _consumed(record), _now_ms())
+
+    def _close(self) -> None:
+        """Leave the group, which closes the tasks, and close the clients."""
+        closing: list[Callable[[], None]] = [self._consumer.close, self._producer.close]
+        if self._global_consumer is not None:
+            closing.append(self._global_consumer.close)
+        for close in closing:
+            try:
+                close()
+            except ClientError as error:
+                log.warning("not closed properly: %s", error)
+
+
+def _consumed(record: Any) -> Consumed:
+    return Consumed(
+        record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

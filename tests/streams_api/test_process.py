@@ -1,0 +1,130 @@
+"""Applications as processes, with a broker: members come and go, state is restored, nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from odradek.client import Admin, Consumer, Producer
+from odradek.streams import App, TopologyError
+
+PATIENCE_SECONDS = 60
+SHARED = {("0_0", "1_0"), ("0_1", "1_1")}
+"""The tasks of two members: each has the same partitions of all topics."""
+
+
+def word_count(bootstrap, **settings):
+    app = App("word-count", bootstrap, **settings)
+    (
+        app.stream("lines", value=str)
+        .flat_map_values(lambda line: line.lower().split())
+        .group_by(lambda word: word)
+        .count(store="counts")
+        .to_stream()
+        .to("word-counts")
+    )
+    return app
+
+
+@contextmanager
+def running(app, **settings):
+    """Run an application in a thread. An error there fails the test."""
+    worker = app.worker(**settings)
+    errors = []
+
+    def run():
+        try:
+            worker.run()
+        except Exception as error:  # noqa: BLE001 - raised again below
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+        if errors:
+            raise errors[0]
+
+
+def wait_for(is_so):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def say(bootstrap, *lines):
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for line in lines:
+            producer.send("lines", line.encode())
+
+
+def totals(bootstrap, wanted, isolation="read_committed"):
+    """Read the output until the totals are as wanted; return them."""
+    found = {}
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with Consumer(
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level=isolation
+    ) as consumer:
+        consumer.assign([("word-counts", partition, 0) for partition in range(2)])
+        while found != wanted and time.monotonic() < deadline:
+            batch = consumer.poll(0.2)
+            for record in batch or ():
+                found[record.key.decode()] = int.from_bytes(record.value, "big")
+    return found
+
+
+@pytest.fixture
+def bootstrap(odradek_broker):
+    with Admin(bootstrap_servers=odradek_broker.bootstrap_servers) as admin:
+        admin.create_topic("lines", 2)
+        admin.create_topic("word-counts", 2)
+    return odradek_broker.bootstrap_servers
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_words_are_counted_and_a_later_process_goes_on(bootstrap, guarantee):
+    say(bootstrap, "to be or not to be", "to be")
+    with running(
+        word_count(bootstrap), processing_guarantee=guarantee, commit_interval_ms=50
+    ) as worker:
+        assert totals(bootstrap, {"to": 3, "be": 3, "or": 1, "not": 1}) == {
+            "to": 3,
+            "be": 3,
+            "or": 1,
+            "not": 1,
+        }
+        assert worker.tasks == ["0_0", "0_1", "1_0", "1_1"]
+    say(bootstrap, "be quick")
+    with running(word_count(bootstrap), processing_guarantee=guarantee, commit_interval_ms=50):
+        wanted = {"to": 3, "be": 4, "or": 1, "not": 1, "quick": 1}
+        assert totals(bootstrap, wanted) == wanted
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        names = {each.name for each in admin.list_topics()}
+    assert {"word-count-counts-changelog", "word-count-counts-repartition"} <= names
+
+
+def test_two_members_share_the_tasks_and_one_takes_over(bootstrap):
+    say(bootstrap, *["a b c d e f g h"] * 20)
+    letters = "abcdefgh"
+    with running(word_count(bootstrap), commit_interval_ms=50) as first:
+        with running(word_count(bootstrap), commit_interval_ms=50) as second:
+            wait_for(lambda: {*map(tuple, (first.tasks, second.tasks))} == SHARED)
+            say(bootstrap, *["a b c d e f g h"] * 20)
+            wanted = dict.fromkeys(letters, 40)
+            assert totals(bootstrap, wanted) == wanted
+        say(bootstrap, "a h")
+        wanted = {**wanted, "a": 41, "h": 41}
+        assert totals(bootstrap, wanted) == wanted
+
+
+def test_a_missing_topic_is_named(odradek_broker):
+    with pytest.raises(TopologyError, match="missing source topics: lines; create them first"):
+        word_count(odradek_broker.bootstrap_servers).worker()
