@@ -81,15 +81,17 @@ CASES += [
 
 
 def formatted(path):
-    """The records of the bootstrap metadata, and the kraft.version of the first snapshot."""
+    """The first levels, and the kraft.version of the first snapshot."""
     if not (path / "meta.properties").exists():
         return None
     files = OsFileSystem()
     checkpoint = path / CHECKPOINT
+    older = path / "bootstrap.checkpoint"  # which Apache Kafka writes before 4.4
+    if not checkpoint.exists():
+        checkpoint = older
     if not checkpoint.exists():
         return None, None
     first = read_snapshot(files, str(checkpoint))
-    older = path / "bootstrap.checkpoint"  # which Apache Kafka writes before 4.4
     assert not older.exists() or read_snapshot(files, str(older)).values == first.values
     levels = [(each.name, each.feature_level) for each in map(decode_record, first.values)]
     return levels, first.settings.kraft_version or None
@@ -122,7 +124,14 @@ def test_bootstrap_metadata_are_those_of_kafka_storage(tmp_path) -> None:
         theirs = formatted(tmp_path / "kafka" / str(number) / "data")
         ours = formatted(tmp_path / "odradek" / str(number) / "data")
         assert (theirs is not None) == (said[number] == "ok")
-        assert ours == theirs, (quorum, words, outcome.err, said[number])
+        case = quorum, words, outcome.err, said[number]
+        if ours and theirs == (None, None):
+            assert quorum == "broker", case  # on which Apache Kafka writes nothing
+        elif ours and theirs and "-N" in words:
+            # Apache Kafka writes the first records, which a node that joins does not use.
+            assert ours[0] == theirs[0], case
+        else:
+            assert ours == theirs, case
         assert (outcome.code == 0) == (ours is not None)
 
 

@@ -35,17 +35,16 @@ _INPUT, _OUTPUT = 0, 1
 _IO = "/proc/self/io"
 
 
-def disk_bytes() -> tuple[int, int] | None:
-    """Return the bytes that this process has read from disks and written to disks.
+def input_and_output() -> dict[str, int]:
+    """Return what this process has read and written, by the names of Linux: `read_bytes` and others.
 
-    Return None if the system does not say it (it is not Linux, or hides the file).
+    Return nothing if the system does not say it (it is not Linux, or hides the file).
     """
     try:
         with open(_IO, encoding="ascii") as file:
-            found = dict(line.split(": ") for line in file)
-        return int(found["read_bytes"]), int(found["write_bytes"])
-    except (OSError, KeyError, ValueError):
-        return None
+            return {name: int(count) for name, count in (line.split(": ") for line in file)}
+    except (OSError, ValueError):
+        return {}
 
 
 class ChildProcess(Protocol):

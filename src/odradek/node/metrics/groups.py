@@ -88,6 +88,12 @@ def groups(node: BrokerSources) -> Iterator[Metric]:
         "Groups that this broker coordinates, by type.",
         [((kind.value,), count) for kind, count in of_type.items()],
     )
+    yield attribute(
+        f"{_COORDINATOR},state=*",
+        "classic-group-count",
+        "Classic groups, by state.",
+        [((each.value,), states.get((GroupType.CLASSIC, each.value), 0)) for each in ClassicState],
+    )
     for kind in (GroupType.CONSUMER, GroupType.SHARE, GroupType.STREAMS):
         yield attribute(
             f"{_COORDINATOR},state=*",
@@ -122,6 +128,7 @@ def offset_counts(node: BrokerSources) -> Iterator[Metric]:
     """Yield the numbers of offsets that are stored, committed, expired and deleted."""
     stored, counts = node.broker.coordinators.groups.count_offsets()
     yield gauge(f"{_MANAGER}NumOffsets", "Committed offsets that are stored.", one(stored))
+    yield attribute(_COORDINATOR, "offset-count", "Committed offsets that are stored.", one(stored))
     for name, text, count in (
         ("offset-commit", "Committed offsets.", counts.committed),
         ("offset-expiration", "Offsets that have expired.", counts.expired),

@@ -195,7 +195,7 @@ def dead_letters(node: BrokerSources) -> Iterator[Metric]:
     """Yield the metrics of dead letters, for each group that has had some."""
     writer = node.broker.share_partitions.dead_letters
     for name, counter, text in (
-        ("DeadLetterQueueRecordCountPerSec", writer.written, "Dead letters."),
+        ("DeadLetterQueueRecordCount", writer.written, "Dead letters."),
         (
             "DeadLetterQueueTotalProduceRequestsPerSec",
             writer.appends,
