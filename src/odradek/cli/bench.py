@@ -22,7 +22,7 @@ from odradek.cli.output import Column, note, number, print_json, print_table
 from odradek.cli.values import DURATION
 from odradek.client.admin.topics import NewTopic, create_topics, delete_topics
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import assigned_consumer, read_to_ends
 from odradek.client.errors import ClientError
 from odradek.client.offsets import LATEST, offsets_at
 from odradek.client.producer import Producer, ProducerBatch
@@ -31,7 +31,7 @@ from odradek.operations.texts import duration_text, size_text
 from odradek.records.compression import Codec
 
 _PERCENTILES = (50, 95, 99, 100)
-_LATENCY_WAIT_MS = 5_000
+_LATENCY_WAIT_SECONDS = 5.0
 
 
 @click.command()
@@ -188,12 +188,10 @@ def _produce(
 
 def _consume(cluster: Cluster, starts: dict[TopicPartition, int]) -> _Result:
     ends = offsets_at(cluster, starts, LATEST)
-    consumer = Consumer(cluster)
-    consumer.assign({key: start for key, start in starts.items() if start < ends[key]})
     with Meter(total=sum(ends.values()) - sum(starts.values())) as meter:
-        while any(at < ends[key] for key, at in consumer.positions.items()):
-            for records in consumer.poll(1000).values():
-                meter.add(len(records), sum(len(r.value or b"") for r in records))
+        for batch in read_to_ends(cluster, starts):
+            values = batch.values()
+            meter.add(len(values), sum(len(each or b"") for each in values))
         return _Result("consume", meter.records, meter.bytes, meter.seconds, ())
 
 
@@ -201,16 +199,18 @@ def _end_to_end(cluster: Cluster, key: TopicPartition, size: int, duration_ms: i
     """Send one record at a time to a consumer whose fetch waits at the broker."""
     latencies: list[float] = []
     value = os.urandom(size)
-    consumer = Consumer(cluster)
-    consumer.assign_at([key], LATEST)
-    consumer.poll(0)
-    end = time.monotonic() + duration_ms / 1000
-    with Meter() as meter, Producer(cluster, allow_auto_create_topics=False) as producer:
+    with (
+        Meter() as meter,
+        Producer(cluster, allow_auto_create_topics=False) as producer,
+        assigned_consumer(cluster, offsets_at(cluster, [key], LATEST)) as consumer,
+    ):
+        consumer.poll(0.1)
+        end = time.monotonic() + duration_ms / 1000
         while time.monotonic() < end:
             sent = time.monotonic_ns()
             producer.send(key.topic, value, partition=key.partition)
             producer.flush()
-            if not consumer.poll(_LATENCY_WAIT_MS):
+            if consumer.poll(_LATENCY_WAIT_SECONDS) is None:
                 raise click.ClickException("a record did not arrive; was it deleted?")
             latencies.append((time.monotonic_ns() - sent) / 1e6)
             meter.add(1, size)

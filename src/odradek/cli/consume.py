@@ -27,8 +27,7 @@ from odradek.cli.record_options import (
 from odradek.cli.rendering import Renderer, TextColumns, make_renderer
 from odradek.cli.values import POSITION, POSITION_HELP
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
-from odradek.client.offsets import EARLIEST, READ_COMMITTED, READ_UNCOMMITTED
+from odradek.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.positions import resolve_position
 from odradek.operations.texts import Position
@@ -153,9 +152,8 @@ def _assigned(
     isolation: int,
 ) -> Source:
     partitions = select_partitions(cluster, topics, only)
-    consumer = Consumer(cluster, isolation=isolation, reset_to=EARLIEST)
-    consumer.assign(resolve_position(cluster, partitions, start, isolation=isolation, clamped=True))
-    return AssignedSource(consumer)
+    starts = resolve_position(cluster, partitions, start, isolation=isolation, clamped=True)
+    return AssignedSource(cluster, starts, isolation)
 
 
 class _Ends:

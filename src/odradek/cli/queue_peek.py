@@ -13,13 +13,10 @@ from odradek.cli.record_options import headers_option, keys_option
 from odradek.cli.rendering import TextColumns, make_renderer
 from odradek.client.admin.share_groups import describe_share_groups, describe_start_offsets
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import read_to_ends, records_of
 from odradek.client.errors import ClientError
-from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record
-
-_POLL_MS = 500
 
 
 @click.command()
@@ -82,15 +79,10 @@ def _read(
 ) -> dict[TopicPartition, list[Record]]:
     """Read up to `count` records from each partition, up to its current end."""
     found: dict[TopicPartition, list[Record]] = {key: [] for key in starts}
-    consumer = Consumer(cluster, reset_to=EARLIEST)
-    consumer.assign(starts)
-    ends = offsets_at(cluster, starts, LATEST)
-    while True:
-        positions = consumer.positions
-        consumer.drop(
-            [k for k in list(positions) if positions[k] >= ends[k] or len(found[k]) >= count]
-        )
-        if not consumer.positions:
-            return {key: records[:count] for key, records in found.items()}
-        for key, records in consumer.poll(_POLL_MS).items():
-            found[key] += records
+    batches = read_to_ends(cluster, starts)
+    for batch in batches:
+        found[batch.topic_partition] += records_of(batch)
+        if all(len(records) >= count for records in found.values()):
+            break
+    batches.close()
+    return {key: records[:count] for key, records in found.items()}

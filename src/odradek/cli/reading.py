@@ -7,11 +7,14 @@ from typing import Protocol, Self
 
 import click
 
+from odradek.cli.output import note
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.consumer import Consumer
+from odradek.client.consuming.to_ends import Patience, assigned_consumer, records_of
 from odradek.client.deadline import monotonic_ms
-from odradek.client.group.group_consumer import GroupConsumer
-from odradek.client.offsets import EARLIEST, LATEST
+from odradek.client.errors import BrokerError, CommitFailedError
+from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED
+from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.texts import Position
 from odradek.records.record import Record
@@ -40,7 +43,7 @@ class Source(Protocol):
         """Return the records that have arrived. If there are none, wait up to `timeout_ms`."""
         ...
 
-    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Stop reading these partitions."""
         ...
 
@@ -52,14 +55,18 @@ class Source(Protocol):
 class AssignedSource:
     """Reads chosen partitions, without a group."""
 
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
+    def __init__(
+        self, cluster: Cluster, starts: Mapping[TopicPartition, int], isolation: int
+    ) -> None:
+        self._consumer = assigned_consumer(cluster, starts, isolation)
+        self._patience = Patience(self._consumer, cluster.timeout_ms)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Do nothing."""
+        """Close the connections."""
+        self._consumer.close()
 
     @property
     def is_assigned(self) -> bool:
@@ -69,15 +76,16 @@ class AssignedSource:
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
         """See `Source`."""
-        return self._consumer.positions
+        return _positions(self._consumer)
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
         """See `Source`."""
-        return self._consumer.poll(timeout_ms)
+        return _poll(self._consumer, self._patience, timeout_ms)
 
-    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
         """See `Source`."""
-        self._consumer.drop(partitions)
+        if partitions:
+            self._consumer.assign(self._consumer.assignment.difference(partitions))
 
     def printed(self, key: TopicPartition, next_offset: int) -> None:
         """Do nothing, because no offsets are committed."""
@@ -98,15 +106,22 @@ class GroupSource:
         reset_to: int,
         commits: bool,
     ) -> None:
-        self._member = GroupConsumer(
+        self._consumer = Consumer(
             cluster,
-            group,
-            topics,
-            isolation=isolation,
-            reset_to=reset_to,
-            on_assigned=self._assigned,
-            on_revoked=self._revoked,
+            group_id=group,
+            isolation_level=(
+                "read_committed" if isolation == READ_COMMITTED else "read_uncommitted"
+            ),
+            auto_offset_reset="latest" if reset_to == LATEST else "earliest",
+            enable_auto_commit=False,
+            allow_auto_create_topics=False,
         )
+        self._consumer.subscribe(
+            topics, on_assigned=self._assigned, on_revoked=self._revoked, on_lost=self._lost
+        )
+        self._patience = Patience(self._consumer, cluster.timeout_ms)
+        self._from_ms = reset_to if reset_to >= 0 else None
+        """The time from which partitions without a committed offset are read."""
         self._commits = commits
         self._printed: dict[TopicPartition, int] = {}
         self._done: set[TopicPartition] = set()
@@ -121,7 +136,7 @@ class GroupSource:
         try:
             self._commit()
         finally:
-            self._member.close()
+            self._consumer.close()
 
     @property
     def is_assigned(self) -> bool:
@@ -131,37 +146,72 @@ class GroupSource:
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
         """See `Source`."""
-        positions = self._member.positions.items()
+        positions = _positions(self._consumer).items()
         return {key: offset for key, offset in positions if key not in self._done}
 
     def poll(self, timeout_ms: int) -> dict[TopicPartition, list[Record]]:
-        """Poll as `GroupConsumer.poll` does. Commit if the commit interval has passed."""
+        """See `Source`. Commit if the commit interval has passed."""
         if monotonic_ms() >= self._commit_due_ms:
             self._commit()
-        records = self._member.poll(timeout_ms)
-        return {key: some for key, some in records.items() if key not in self._done}
+        return _poll(self._consumer, self._patience, timeout_ms)
 
-    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Stop returning records of these partitions. The partitions stay assigned."""
         self._done.update(partitions)
+        self._consumer.pause(partitions)
 
     def printed(self, key: TopicPartition, next_offset: int) -> None:
         """Record the offset for the next commit."""
         self._printed[key] = next_offset
 
-    def _assigned(self, positions: Mapping[TopicPartition, int]) -> None:
+    def _assigned(self, partitions: list[TopicPartition]) -> None:
         self._is_assigned = True
-        self._printed = {}
-        self._done &= set(positions)
+        self._done.difference_update(partitions)
+        if self._from_ms is not None:
+            committed = self._consumer.committed(partitions)
+            fresh = [each for each in partitions if each not in committed]
+            found = self._consumer.offsets_for_times(dict.fromkeys(fresh, self._from_ms))
+            for each, first in found.items():
+                if first is None:
+                    self._consumer.seek_to_end(each)
+                else:
+                    self._consumer.seek(each, first.offset)
 
-    def _revoked(self, _partitions: Collection[TopicPartition]) -> None:
+    def _revoked(self, partitions: list[TopicPartition]) -> None:
         self._commit()
+        self._lost(partitions)
+
+    def _lost(self, partitions: list[TopicPartition]) -> None:
+        for each in partitions:
+            self._printed.pop(each, None)
 
     def _commit(self) -> None:
         self._commit_due_ms = monotonic_ms() + COMMIT_INTERVAL_MS
-        if self._commits and self._printed:
-            self._member.commit(self._printed)
-            self._printed = {}
+        if not self._commits or not self._printed:
+            return
+        try:
+            self._consumer.commit(self._printed)
+        except CommitFailedError as error:
+            note(f"{error}. Other members read these records again.")
+        except BrokerError as error:
+            if error.code != ErrorCode.REBALANCE_IN_PROGRESS:
+                raise
+            return  # they are committed later
+        self._printed = {}
+
+
+def _positions(consumer: Consumer) -> dict[TopicPartition, int]:
+    """Return the positions of the assigned partitions; -1 where they are looked up."""
+    known = consumer.positions
+    return {each: known.get(each, -1) for each in consumer.assignment}
+
+
+def _poll(
+    consumer: Consumer, patience: Patience, timeout_ms: int
+) -> dict[TopicPartition, list[Record]]:
+    batch = consumer.poll(timeout_ms / 1000)
+    patience.check(has_progress=batch is not None)
+    return {} if batch is None else {batch.topic_partition: records_of(batch)}
 
 
 def reset_time(start: Position) -> int:

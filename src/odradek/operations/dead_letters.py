@@ -12,9 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import (
+    POLL_SECONDS,
+    Patience,
+    assigned_consumer,
+    read_to_ends,
+    records_of,
+)
 from odradek.client.errors import ClientError
-from odradek.client.offsets import EARLIEST, LATEST, offsets_at
+from odradek.client.offsets import LATEST, offsets_at
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.group_settings import read_setting
 from odradek.records.record import Headers, Record
@@ -23,7 +29,6 @@ TOPIC_SETTING = "errors.deadletterqueue.topic.name"
 PREFIX = "__dlq.errors."
 REJECTED = "Offset rejected by client."
 TOO_OFTEN = "Offset delivery count exceeded the threshold."
-_POLL_MS = 500
 
 Place = tuple[TopicPartition, int]
 """A partition and an offset."""
@@ -108,18 +113,10 @@ def read_letters(
     Raises:
         ClientError: the topic cannot be read.
     """
-    ends = offsets_at(cluster, starts, LATEST)
-    consumer = Consumer(cluster, reset_to=EARLIEST)
-    consumer.assign(starts)
-    while True:
-        positions = consumer.positions
-        consumer.drop([each for each in list(positions) if positions[each] >= ends[each]])
-        if not consumer.positions:
-            return
-        for key, records in consumer.poll(_POLL_MS).items():
-            for record in records:
-                if record.offset < ends[key]:
-                    yield parse(key, record) or (key, record.offset)
+    for batch in read_to_ends(cluster, starts):
+        key = batch.topic_partition
+        for record in records_of(batch):
+            yield parse(key, record) or (key, record.offset)
 
 
 def read_originals(cluster: Cluster, letters: Iterable[DeadLetter]) -> dict[Place, Record]:
@@ -147,17 +144,22 @@ def read_originals(cluster: Cluster, letters: Iterable[DeadLetter]) -> dict[Plac
 def _read_at(cluster: Cluster, key: TopicPartition, offsets: Sequence[int]) -> Iterator[Record]:
     """Yield the records of a partition at ascending offsets."""
     end = offsets_at(cluster, [key], LATEST)[key]
-    consumer = Consumer(cluster, reset_to=EARLIEST)
     left = [each for each in offsets if each < end]
-    while left:
-        consumer.assign({key: left[0]})
-        records: list[Record] = []
-        while not records and consumer.positions[key] <= left[0]:
-            records = consumer.poll(_POLL_MS).get(key, [])
-        position = consumer.positions[key]
-        wanted = set(left)
-        yield from (record for record in records if record.offset in wanted)
-        left = [each for each in left if each >= position]
+    if not left:
+        return
+    with assigned_consumer(cluster, {key: left[0]}) as consumer:
+        patience = Patience(consumer, cluster.timeout_ms)
+        while left:
+            batch = consumer.poll(POLL_SECONDS)
+            position = consumer.positions.get(key, left[0])
+            patience.check(has_progress=batch is not None)
+            if batch is not None:
+                wanted = set(left)
+                yield from (record for record in records_of(batch) if record.offset in wanted)
+            if position > left[0]:
+                left = [each for each in left if each >= position]
+                if left and left[0] > position:
+                    consumer.seek(key, left[0])
 
 
 def once(letters: Iterable[DeadLetter], keep: Callable[[DeadLetter], bool]) -> list[DeadLetter]:

@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import read_to_ends, records_of
 from odradek.client.errors import ClientError
-from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.core.share.schedule import NO_TIME, deliver_at_ms
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.group_settings import read_setting
 from odradek.records.record import Record
 
 SETTING = "odradek.share.delay.enable"
-_POLL_MS = 500
 
 
 class Waiting(NamedTuple):
@@ -49,19 +47,10 @@ def read_waiting(
         ClientError: a partition cannot be read.
     """
     found: list[Waiting] = []
-    if not starts:
-        return found
-    ends = offsets_at(cluster, starts, LATEST)
-    consumer = Consumer(cluster, reset_to=EARLIEST)
-    consumer.assign(dict(starts))
-    while True:
-        positions = consumer.positions
-        consumer.drop([key for key in list(positions) if positions[key] >= ends[key]])
-        if not consumer.positions:
-            return sorted(found, key=lambda each: (each.due_ms, each.partition, each.record.offset))
-        for key, records in consumer.poll(_POLL_MS).items():
-            now = now_ms()
-            for record in records:
-                due_ms = deliver_at_ms(record.headers)
-                if due_ms != NO_TIME and due_ms > now and record.offset < ends[key]:
-                    found.append(Waiting(due_ms, key, record))
+    for batch in read_to_ends(cluster, starts):
+        now = now_ms()
+        for record in records_of(batch):
+            due_ms = deliver_at_ms(record.headers)
+            if due_ms != NO_TIME and due_ms > now:
+                found.append(Waiting(due_ms, batch.topic_partition, record))
+    return sorted(found, key=lambda each: (each.due_ms, each.partition, each.record.offset))

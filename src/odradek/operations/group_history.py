@@ -14,8 +14,8 @@ from struct import Struct
 from typing import NamedTuple
 
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
-from odradek.client.offsets import EARLIEST, LATEST, offsets_at
+from odradek.client.consuming.to_ends import read_to_ends, records_of
+from odradek.client.offsets import EARLIEST, offsets_at
 from odradek.core.coordinator.placement import partition_for
 from odradek.core.coordinator.record import MalformedRecord, decode
 from odradek.core.group.records import MESSAGES
@@ -33,7 +33,6 @@ from odradek.wire.generated.consumer_group_metadata_value import ConsumerGroupMe
 from odradek.wire.generated.group_metadata_key import GroupMetadataKey
 from odradek.wire.generated.group_metadata_value import GroupMetadataValue
 
-POLL_MS = 500
 KINDS = {
     each.API_KEY
     for each in (GroupMetadataKey, ConsumerGroupMetadataKey, ConsumerGroupMemberMetadataKey)
@@ -183,8 +182,5 @@ def read_log(cluster: Cluster, group: str) -> Iterator[Record]:
     """
     count = len(cluster.topic(OFFSETS_TOPIC).partitions)
     place = TopicPartition(OFFSETS_TOPIC, partition_for(group, count))
-    end = offsets_at(cluster, [place], LATEST)[place]
-    consumer = Consumer(cluster, reset_to=EARLIEST)
-    consumer.assign_at([place], EARLIEST)
-    while consumer.positions[place] < end:
-        yield from consumer.poll(POLL_MS).get(place, ())
+    for batch in read_to_ends(cluster, offsets_at(cluster, [place], EARLIEST)):
+        yield from records_of(batch)

@@ -219,6 +219,11 @@ class ConsumerState:
         self._needed_commits()
         return self._machine.identity
 
+    @property
+    def last_error(self) -> ClientError | None:
+        """Why the last request for metadata or a coordinator has failed; None after a success."""
+        return self._routes.last_error
+
     def lag(self, partition: tuple[str, int]) -> int | None:
         """Return how many offsets are behind the position of a partition; None if it is not known.
 

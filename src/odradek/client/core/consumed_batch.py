@@ -158,7 +158,7 @@ class Batch:
         try:
             found = self._records()
         except (RecordsError, IndexError) as error:
-            raise self._corrupt(error) from error
+            raise self.corrupt(error) from error
         if self._decoder is not None:
             self._decode(found, self._decoder)
         return found
@@ -203,7 +203,7 @@ class Batch:
         try:
             return self._items(is_key)
         except (RecordsError, IndexError) as error:
-            raise self._corrupt(error) from error
+            raise self.corrupt(error) from error
 
     def offsets(self) -> list[int]:
         """Return the offsets.
@@ -214,7 +214,7 @@ class Batch:
         try:
             return self._numbers(is_offset=True)
         except (RecordsError, IndexError) as error:
-            raise self._corrupt(error) from error
+            raise self.corrupt(error) from error
 
     def timestamps(self) -> list[int]:
         """Return the timestamps in ms since 1970; -1 if there is none.
@@ -225,7 +225,7 @@ class Batch:
         try:
             return self._numbers(is_offset=False)
         except (RecordsError, IndexError) as error:
-            raise self._corrupt(error) from error
+            raise self.corrupt(error) from error
 
     def to_arrow(self, *, headers: bool = False) -> Any:
         """Return a `pyarrow.RecordBatch` with key, value, topic, partition, offset, timestamp, timestampType.
@@ -253,7 +253,7 @@ class Batch:
                 include_headers=headers,
             )
         except RecordsError as error:
-            raise self._corrupt(error) from error
+            raise self.corrupt(error) from error
 
     def payload(self) -> bytes:
         """Return the encoded records, decompressed.
@@ -271,7 +271,8 @@ class Batch:
             self._payload = found
         return found
 
-    def _corrupt(self, error: Exception) -> CorruptRecordsError:
+    def corrupt(self, error: Exception) -> CorruptRecordsError:
+        """Return the error of records that cannot be decoded. The position is set back to the batch."""
         if self._refuse is not None:
             self._refuse(self)
         reason = "a record ends before its fields do" if isinstance(error, IndexError) else error

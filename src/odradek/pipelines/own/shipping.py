@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import read_to_ends, records_of
 from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED, offsets_at
 from odradek.client.producer import Producer
 from odradek.model.topic_partition import TopicPartition
@@ -24,7 +24,6 @@ from odradek.pipelines.places import Places, StoppedError
 from odradek.records.record import Record
 
 ROWS_PER_TRANSACTION = 10_000
-POLL_MS = 1_000
 POSITIONS = ".positions"
 LISTED_MAX = 1_000
 """More rows that are skipped are only counted."""
@@ -202,9 +201,7 @@ def read_partitions(
 ) -> Iterator[tuple[TopicPartition, list[Record]]]:
     """Yield the committed records before some offsets, in parts."""
     with places.connect() as cluster:
-        consumer = Consumer(cluster, isolation=READ_COMMITTED)
-        consumer.assign_at(until, EARLIEST)
-        while left := [each for each, at in consumer.positions.items() if at < until[each]]:
-            for partition, records in consumer.poll(POLL_MS).items():
-                yield partition, [each for each in records if each.offset < until[partition]]
-            consumer.drop([each for each in consumer.positions if each not in left])
+        starts = offsets_at(cluster, until, EARLIEST)
+        for batch in read_to_ends(cluster, starts, READ_COMMITTED, until):
+            partition = batch.topic_partition
+            yield partition, [each for each in records_of(batch) if each.offset < until[partition]]
