@@ -15,22 +15,20 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from odradek.client.aio.consumer_calls import BLOCKED_ADVICE, ConsumerCalls, awaited
+from odradek.client.aio.consumer_calls import ConsumerCalls, awaited
 from odradek.client.consuming.deserializing import Deserializers
-from odradek.client.consuming.state import CLOSE_SECONDS, Callback, Callbacks, partition_of
+from odradek.client.consuming.state import CLOSE_SECONDS, Callback, Callbacks
 from odradek.client.core.consumed_batch import Batch, Record
-from odradek.client.core.member_events import Assigned, Lost, MemberEvent, Revoked
-from odradek.client.core.member_settings import PollInterval
+from odradek.client.core.member_events import Assigned, MemberEvent
 from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import ClosedError, SerializationError
 from odradek.client.producer.topic_wait import Reaching
 from odradek.client.serializers.registry import NotRegisteredError
-from odradek.model.topic_partition import TopicPartition
 
 __all__ = ["Batch", "Consumer", "Record"]
 
@@ -106,19 +104,9 @@ class Consumer(ConsumerCalls):
 
         The argument and errors are those of `odradek.client.Consumer.assign`.
         """
-        wanted: dict[TopicPartition, int | None] = {}
-        for each in partitions:
-            offset = each[2] if len(each) == 3 else None
-            if offset is not None and (not isinstance(offset, int) or offset < 0):
-                raise ValueError(f"an offset is a number from 0 on, not {offset!r}")
-            wanted[partition_of(tuple(each[:2]))] = offset
         with self._use:
             self._check_usable()
-            self._check_assign()
-            self._machine.assign(wanted)
-            for partition, offset in wanted.items():
-                if offset is not None:
-                    self._machine.fetcher.seek(partition, offset)
+            self._read_exactly(partitions)
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -201,30 +189,11 @@ class Consumer(ConsumerCalls):
                 self._machine.done()
 
     async def _tell(self, event: MemberEvent) -> None:
-        callback: Callback | None = None
-        partitions: Collection[TopicPartition] = ()
+        callback, partitions = self._callback_of(event)
         if isinstance(event, Assigned):
-            callback, partitions = self._callbacks.on_assigned, event.partitions
-            self._blocked_seconds = 0.0
-        elif isinstance(event, Revoked):
-            callback, partitions = self._callbacks.on_revoked, event.partitions
-            self._drop_rest(partitions)
-        elif isinstance(event, Lost):
-            callback, partitions = self._callbacks.on_lost, event.partitions
-            callback = callback or self._callbacks.on_revoked
-            self._drop_rest(partitions)
-            self._explain_loss()
+            self._is_in_group_again()
         if callback is not None:
-            await awaited(callback(list(partitions)))
-
-    def _explain_loss(self) -> None:
-        member = self._machine.member
-        if member is not None and member.loss:
-            log.warning(
-                "group %s: %s. %s", member.settings.group_id, member.loss, PollInterval.advice
-            )
-        elif self._blocked_seconds:
-            log.warning("partitions are lost: %s. %s", self._blocked_text(), BLOCKED_ADVICE)
+            await awaited(callback(partitions))
 
     async def batches(self, timeout: float | None = None) -> AsyncIterator[Batch]:
         """Yield batches for ever; with `timeout`, until there was none for so many seconds.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from odradek.client.aio.shell import AsyncShell
@@ -21,15 +21,13 @@ from odradek.client.consuming.state import (
     partitions_of,
 )
 from odradek.client.core.consumed_batch import Batch, Record
-from odradek.client.core.member_settings import PollInterval
 from odradek.client.core.offset_lookups import EARLIEST, LATEST, FoundOffset
 from odradek.client.core.operation import Operation
-from odradek.client.deadline import Deadline, monotonic_ms
+from odradek.client.deadline import monotonic_ms
 from odradek.client.errors import (
     ClientError,
     CommitFailedError,
     ConcurrentUseError,
-    RequestTimeoutError,
 )
 from odradek.client.group_metadata import CommittedOffset
 from odradek.client.producer.topic_wait import Reaching
@@ -71,10 +69,6 @@ class ConsumerCalls(AsyncShell, ConsumerState):
         """Raise a ValueError if a setting is wrong."""
         ConsumerState.__init__(self, None, settings, keywords)
         self._use = Use()
-        self._rest: Iterator[Record] = iter(())
-        """The records that iteration has not returned yet."""
-        self._last: Record | None = None
-        """The record that iteration has returned last."""
         self._blocked_seconds = 0.0
         """How long the event loop was blocked, if the member may be lost because of that."""
         AsyncShell.__init__(self, self._make_driver, "consumer")
@@ -98,40 +92,20 @@ class ConsumerCalls(AsyncShell, ConsumerState):
             self._blocked_seconds = seconds
             log.warning("%s", self._blocked_text())
 
+    def _is_in_group_again(self) -> None:
+        self._blocked_seconds = 0.0
+
+    def _explain_loss(self) -> None:
+        """See `ConsumerState`."""
+        member = self._machine.member
+        if self._blocked_seconds and not (member is not None and member.loss):
+            log.warning("partitions are lost: %s. %s", self._blocked_text(), BLOCKED_ADVICE)
+        super()._explain_loss()
+
     def _blocked_text(self) -> str:
         return (
             f"the event loop was blocked for {self._blocked_seconds:.0f} s, in which the member of group "
             f"{self._options.member.group_id if self._options.member else ''} sent no heartbeats"
-        )
-
-    # -- iteration ------------------------------------------------------------------------------
-
-    def _next_rest(self, records: Iterator[Record]) -> None:
-        """Let iteration go on with other records. Those before count as read."""
-        self._last = None
-        self._rest = records
-
-    def _returns(self, record: Record) -> None:
-        """Note which record iteration returns."""
-        self._last = record
-
-    def _note_part(self) -> None:
-        """Let the position be behind the record that iteration has returned last."""
-        last = self._last
-        if last is not None:
-            self._machine.read_part(last.batch, last.offset + 1)
-
-    def _drop_rest(self, partitions: Collection[TopicPartition]) -> None:
-        """Do not return the other records of a batch whose partition is given up."""
-        last = self._last
-        if last is not None and last.batch.topic_partition in partitions:
-            self._rest = iter(())
-
-    def _warn(self, error: ClientError) -> None:
-        member = self._machine.member
-        is_late = isinstance(error, CommitFailedError) and member is not None and member.loss
-        log.warning(
-            "offsets were not committed: %s. %s", error, PollInterval.advice if is_late else ""
         )
 
     # -- positions ------------------------------------------------------------------------------
@@ -169,15 +143,9 @@ class ConsumerCalls(AsyncShell, ConsumerState):
             ConsumerStateError: the partition is not assigned.
             ValueError: the offset is negative.
         """
-        key = partition_of(partition)
-        at = offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
-        if at.offset < 0:
-            raise ValueError(f"an offset is a number from 0 on, not {at.offset}")
         with self._use:
             self._check_usable()
-            self._assigned([key])
-            self._machine.fetcher.seek(key, at.offset, at.leader_epoch)
-            self._drop_rest([key])
+            self._go_to(partition, offset)
             self._soon()
 
     def seek_to_beginning(self, *partitions: Any) -> None:
@@ -199,9 +167,7 @@ class ConsumerCalls(AsyncShell, ConsumerState):
     def _reset(self, partitions: Iterable[Any], at: int) -> None:
         with self._use:
             self._check_usable()
-            for each in self._assigned(partitions_of(partitions)) or self.assignment:
-                self._machine.fetcher.reset(each, at)
-                self._drop_rest([each])
+            self._go_to_end_of(partitions, at)
             self._soon()
 
     def pause(self, *partitions: Any) -> None:
@@ -223,8 +189,7 @@ class ConsumerCalls(AsyncShell, ConsumerState):
     def _pause(self, partitions: Iterable[Any], *, is_paused: bool) -> None:
         with self._use:
             self._check_usable()
-            for each in self._assigned(partitions_of(partitions)):
-                self._machine.fetcher.pause(each, is_paused=is_paused)
+            self._set_paused(partitions, is_paused=is_paused)
             self._soon()
 
     # -- look-ups -------------------------------------------------------------------------------
@@ -372,17 +337,6 @@ class ConsumerCalls(AsyncShell, ConsumerState):
             return operation.done
 
         await self._wait_until(is_done, None)
-
-    def _deadline(self, timeout: float | None) -> Deadline:
-        default_ms = self._options.api_timeout_ms
-        return Deadline(default_ms if timeout is None else round(timeout * 1000))
-
-    def _too_late(self, what: str, deadline: Deadline) -> RequestTimeoutError:
-        reason = self._routes.last_error
-        return RequestTimeoutError(
-            f"{what} is not known after {deadline.timeout_ms} ms"
-            f"{'' if reason is None else f'; the last failure was: {reason}'}"
-        )
 
 
 BLOCKED_ADVICE = (

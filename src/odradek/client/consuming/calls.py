@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from odradek.client.cluster import Cluster
@@ -17,15 +17,12 @@ from odradek.client.consuming.state import (
     partitions_of,
 )
 from odradek.client.core.consumed_batch import Batch, Record
-from odradek.client.core.member_settings import PollInterval
 from odradek.client.core.offset_lookups import EARLIEST, LATEST, FoundOffset
 from odradek.client.core.operation import Operation
-from odradek.client.deadline import Deadline, monotonic_ms
+from odradek.client.deadline import monotonic_ms
 from odradek.client.errors import (
     ClientError,
-    CommitFailedError,
     ConcurrentUseError,
-    RequestTimeoutError,
 )
 from odradek.client.group_metadata import CommittedOffset
 from odradek.client.producer.topic_wait import Reaching
@@ -64,10 +61,6 @@ class ConsumerCalls(Shell, ConsumerState):
         """Raise a ValueError if a setting is wrong."""
         ConsumerState.__init__(self, cluster, settings, keywords)
         self._use = Use()
-        self._rest: Iterator[Record] = iter(())
-        """The records that iteration has not returned yet."""
-        self._last: Record | None = None
-        """The record that iteration has returned last."""
         Shell.__init__(self, self._make_driver(), "consumer", caller_ms=KEEPER_MS)
 
     # -- the keeper -----------------------------------------------------------------------------
@@ -86,36 +79,11 @@ class ConsumerCalls(Shell, ConsumerState):
         """See `Shell`."""
         return []
 
-    # -- iteration ------------------------------------------------------------------------------
-
-    def _next_rest(self, records: Iterator[Record]) -> None:
-        """Let iteration go on with other records. Those before count as read."""
-        self._last = None
-        self._rest = records
-
-    def _returns(self, record: Record) -> None:
-        """Note which record iteration returns."""
-        self._last = record
-
     def _note_part(self) -> None:
-        """Let the position be behind the record that iteration has returned last."""
-        last = self._last
-        if last is not None:
+        """See `ConsumerState`."""
+        if self._last is not None:
             with self._lock:
-                self._machine.read_part(last.batch, last.offset + 1)
-
-    def _drop_rest(self, partitions: Collection[TopicPartition]) -> None:
-        """Do not return the other records of a batch whose partition is given up."""
-        last = self._last
-        if last is not None and last.batch.topic_partition in partitions:
-            self._rest = iter(())
-
-    def _warn(self, error: ClientError) -> None:
-        member = self._machine.member
-        is_late = isinstance(error, CommitFailedError) and member is not None and member.loss
-        log.warning(
-            "offsets were not committed: %s. %s", error, PollInterval.advice if is_late else ""
-        )
+                super()._note_part()
 
     # -- positions ------------------------------------------------------------------------------
 
@@ -153,16 +121,10 @@ class ConsumerCalls(Shell, ConsumerState):
             ConsumerStateError: the partition is not assigned.
             ValueError: the offset is negative.
         """
-        key = partition_of(partition)
-        at = offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
-        if at.offset < 0:
-            raise ValueError(f"an offset is a number from 0 on, not {at.offset}")
         with self._use:
             self._check_usable()
             with self._lock:
-                self._assigned([key])
-                self._machine.fetcher.seek(key, at.offset, at.leader_epoch)
-                self._drop_rest([key])
+                self._go_to(partition, offset)
 
     def seek_to_beginning(self, *partitions: Any) -> None:
         """Go to the first record of partitions, by default of all that are assigned.
@@ -184,9 +146,7 @@ class ConsumerCalls(Shell, ConsumerState):
         with self._use:
             self._check_usable()
             with self._lock:
-                for each in self._assigned(partitions_of(partitions)) or self.assignment:
-                    self._machine.fetcher.reset(each, at)
-                    self._drop_rest([each])
+                self._go_to_end_of(partitions, at)
 
     def pause(self, *partitions: Any) -> None:
         """Return no records of these partitions until `resume`. They stay assigned.
@@ -208,8 +168,7 @@ class ConsumerCalls(Shell, ConsumerState):
         with self._use:
             self._check_usable()
             with self._lock:
-                for each in self._assigned(partitions_of(partitions)):
-                    self._machine.fetcher.pause(each, is_paused=is_paused)
+                self._set_paused(partitions, is_paused=is_paused)
 
     # -- look-ups -------------------------------------------------------------------------------
 
@@ -356,14 +315,3 @@ class ConsumerCalls(Shell, ConsumerState):
             return operation.done
 
         self._wait_until(is_done, None)
-
-    def _deadline(self, timeout: float | None) -> Deadline:
-        default_ms = self._options.api_timeout_ms
-        return Deadline(default_ms if timeout is None else round(timeout * 1000))
-
-    def _too_late(self, what: str, deadline: Deadline) -> RequestTimeoutError:
-        reason = self._routes.last_error
-        return RequestTimeoutError(
-            f"{what} is not known after {deadline.timeout_ms} ms"
-            f"{'' if reason is None else f'; the last failure was: {reason}'}"
-        )

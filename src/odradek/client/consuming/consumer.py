@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,17 +25,14 @@ from odradek.client.consuming.state import (
     CLOSE_SECONDS,
     Callback,
     Callbacks,
-    partition_of,
 )
 from odradek.client.core.consumed_batch import Batch, Record
-from odradek.client.core.member_events import Assigned, Lost, MemberEvent, Revoked
-from odradek.client.core.member_settings import PollInterval
+from odradek.client.core.member_events import MemberEvent
 from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import (
     ClosedError,
 )
 from odradek.client.producer.topic_wait import Reaching
-from odradek.model.topic_partition import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -135,20 +132,10 @@ class Consumer(ConsumerCalls):
             ConsumerStateError: the consumer is subscribed.
             ValueError: a partition is malformed, or an offset is negative.
         """
-        wanted: dict[TopicPartition, int | None] = {}
-        for each in partitions:
-            offset = each[2] if len(each) == 3 else None
-            if offset is not None and (not isinstance(offset, int) or offset < 0):
-                raise ValueError(f"an offset is a number from 0 on, not {offset!r}")
-            wanted[partition_of(tuple(each[:2]))] = offset
         with self._use:
             self._check_usable()
             with self._lock:
-                self._check_assign()
-                self._machine.assign(wanted)
-                for partition, offset in wanted.items():
-                    if offset is not None:
-                        self._machine.fetcher.seek(partition, offset)
+                self._read_exactly(partitions)
 
     # -- reading --------------------------------------------------------------------------------
 
@@ -241,24 +228,9 @@ class Consumer(ConsumerCalls):
                     self._machine.done()
 
     def _tell(self, event: MemberEvent) -> None:
-        callback: Callback | None = None
-        partitions: Collection[TopicPartition] = ()
-        if isinstance(event, Assigned):
-            callback, partitions = self._callbacks.on_assigned, event.partitions
-        elif isinstance(event, Revoked):
-            callback, partitions = self._callbacks.on_revoked, event.partitions
-            self._drop_rest(partitions)
-        elif isinstance(event, Lost):
-            callback, partitions = self._callbacks.on_lost, event.partitions
-            callback = callback or self._callbacks.on_revoked
-            self._drop_rest(partitions)
-            member = self._machine.member
-            if member is not None and member.loss:
-                log.warning(
-                    "group %s: %s. %s", member.settings.group_id, member.loss, PollInterval.advice
-                )
+        callback, partitions = self._callback_of(event)
         if callback is not None:
-            callback(list(partitions))
+            callback(partitions)
 
     def batches(self, timeout: float | None = None) -> Iterator[Batch]:
         """Yield batches for ever; with `timeout`, until there was none for so many seconds.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from odradek.client.cluster import Cluster
@@ -16,14 +17,24 @@ from odradek.client.core.consumed_batch import Batch, Record
 from odradek.client.core.consumer import ConsumerMachine
 from odradek.client.core.consumer_settings import CONSUMER
 from odradek.client.core.fetch_state import FetchState
+from odradek.client.core.member_events import Assigned, Lost, MemberEvent, Revoked
+from odradek.client.core.member_settings import PollInterval
 from odradek.client.core.offset_lookups import FoundOffset, LookupOperation
 from odradek.client.core.routes import Routes
-from odradek.client.errors import ClientError, ConsumerStateError
+from odradek.client.deadline import Deadline
+from odradek.client.errors import (
+    ClientError,
+    CommitFailedError,
+    ConsumerStateError,
+    RequestTimeoutError,
+)
 from odradek.client.group_metadata import CommittedOffset, GroupMetadata
 from odradek.client.shell.driver import Driver, in_thread
 from odradek.client.shell.settings import connection_of
 from odradek.model import uuids
 from odradek.model.topic_partition import TopicPartition
+
+log = logging.getLogger(__name__)
 
 Callback = Callable[[list[TopicPartition]], Any]
 Offsets = Mapping[Any, int | CommittedOffset]
@@ -67,6 +78,10 @@ class ConsumerState:
         self._options = options
         self._callbacks = Callbacks()
         self._commit_calls: list[CommitCall] = []
+        self._rest: Iterator[Record] = iter(())
+        """The records that iteration has not returned yet."""
+        self._last: Record | None = None
+        """The record that iteration has returned last."""
         fetch = options.fetch
         self._routes = Routes(
             _random_number,
@@ -176,9 +191,104 @@ class ConsumerState:
             }
         return {partition_of(each): _committed(offset) for each, offset in offsets.items()}
 
+    # -- iteration ------------------------------------------------------------------------------
+
+    def _next_rest(self, records: Iterator[Record]) -> None:
+        """Let iteration go on with other records. Those before count as read."""
+        self._last = None
+        self._rest = records
+
+    def _returns(self, record: Record) -> None:
+        """Note which record iteration returns."""
+        self._last = record
+
     def _note_part(self) -> None:
         """Let the position be behind the record that iteration has returned last."""
-        raise NotImplementedError
+        if self._last is not None:
+            self._machine.read_part(self._last.batch, self._last.offset + 1)
+
+    def _drop_rest(self, partitions: Collection[TopicPartition]) -> None:
+        """Do not return the other records of a batch whose partition is given up."""
+        last = self._last
+        if last is not None and last.batch.topic_partition in partitions:
+            self._rest = iter(())
+
+    # -- positions ------------------------------------------------------------------------------
+
+    def _read_exactly(self, partitions: Iterable[tuple[Any, ...]]) -> None:
+        """See `Consumer.assign`."""
+        wanted: dict[TopicPartition, int | None] = {}
+        for each in partitions:
+            offset = each[2] if len(each) == 3 else None
+            if offset is not None and (not isinstance(offset, int) or offset < 0):
+                raise ValueError(f"an offset is a number from 0 on, not {offset!r}")
+            wanted[partition_of(tuple(each[:2]))] = offset
+        self._check_assign()
+        self._machine.assign(wanted)
+        for partition, offset in wanted.items():
+            if offset is not None:
+                self._machine.fetcher.seek(partition, offset)
+
+    def _go_to(self, partition: tuple[str, int], offset: int | CommittedOffset) -> None:
+        """See `Consumer.seek`."""
+        key = partition_of(partition)
+        at = offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+        if at.offset < 0:
+            raise ValueError(f"an offset is a number from 0 on, not {at.offset}")
+        self._assigned([key])
+        self._machine.fetcher.seek(key, at.offset, at.leader_epoch)
+        self._drop_rest([key])
+
+    def _go_to_end_of(self, partitions: Iterable[Any], at: int) -> None:
+        """See `Consumer.seek_to_beginning` and `seek_to_end`."""
+        for each in self._assigned(partitions_of(partitions)) or self.assignment:
+            self._machine.fetcher.reset(each, at)
+            self._drop_rest([each])
+
+    def _set_paused(self, partitions: Iterable[Any], *, is_paused: bool) -> None:
+        """See `Consumer.pause` and `resume`."""
+        for each in self._assigned(partitions_of(partitions)):
+            self._machine.fetcher.pause(each, is_paused=is_paused)
+
+    # -- what the user hears ----------------------------------------------------------------------
+
+    def _callback_of(self, event: MemberEvent) -> tuple[Callback | None, list[TopicPartition]]:
+        """Return the callback of an event, and its partitions, whose records are not returned any more."""
+        if isinstance(event, Assigned):
+            return self._callbacks.on_assigned, list(event.partitions)
+        if isinstance(event, Revoked):
+            self._drop_rest(event.partitions)
+            return self._callbacks.on_revoked, list(event.partitions)
+        assert isinstance(event, Lost), "there is no other event"
+        self._drop_rest(event.partitions)
+        self._explain_loss()
+        callback = self._callbacks.on_lost or self._callbacks.on_revoked
+        return callback, list(event.partitions)
+
+    def _explain_loss(self) -> None:
+        member = self._machine.member
+        if member is not None and member.loss:
+            log.warning(
+                "group %s: %s. %s", member.settings.group_id, member.loss, PollInterval.advice
+            )
+
+    def _warn(self, error: ClientError) -> None:
+        member = self._machine.member
+        is_late = isinstance(error, CommitFailedError) and member is not None and member.loss
+        log.warning(
+            "offsets were not committed: %s. %s", error, PollInterval.advice if is_late else ""
+        )
+
+    def _deadline(self, timeout: float | None) -> Deadline:
+        default_ms = self._options.api_timeout_ms
+        return Deadline(default_ms if timeout is None else round(timeout * 1000))
+
+    def _too_late(self, what: str, deadline: Deadline) -> RequestTimeoutError:
+        reason = self._routes.last_error
+        return RequestTimeoutError(
+            f"{what} is not known after {deadline.timeout_ms} ms"
+            f"{'' if reason is None else f'; the last failure was: {reason}'}"
+        )
 
     # -- what users ask -------------------------------------------------------------------------
 
