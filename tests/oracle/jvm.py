@@ -141,6 +141,26 @@ def assignments(lines: list[str]) -> list[str]:
     return run.stdout.splitlines()
 
 
+def connect(lines: Iterable[str]) -> list[str]:
+    """Return what Kafka Connect's converters and transforms make of records (see Connect.java).
+
+    Raises:
+        Missing: Java or Maven is not installed.
+    """
+    command = _command("Connect.java", [kafka_jars()[0].parent / "*"])
+    text = "".join(each + "\n" for each in lines)
+    run = subprocess.run(
+        command,
+        input=text,
+        check=True,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+    return run.stdout.splitlines()
+
+
 def formats(lines: list[tuple[str, ...]]) -> list[str]:
     """Run Apache Kafka's StorageTool for each list of words. Return "ok" or the error of each.
 

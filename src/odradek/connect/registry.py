@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import odradek
-from odradek.core.connect import converters, headers, json_converter
+from odradek.core.connect import converters, headers, json_converter, transforms
 from odradek.core.connect.api import SinkConnector, SourceConnector
 from odradek.core.connect.converter import Converter
 from odradek.core.connect.plugins import Plugin, PluginKind, Plugins, plugin_of
@@ -56,6 +56,7 @@ def _own() -> list[Plugin]:
         *(plugin_of(PluginKind.CONVERTER, each, version) for each in _CONVERTERS),
         *(plugin_of(PluginKind.HEADER_CONVERTER, each, version) for each in _CONVERTERS[:3]),
         plugin_of(PluginKind.HEADER_CONVERTER, simple, version),
+        *(plugin for each in transforms.OWN for plugin in _of_class(each)),
     ]
 
 

@@ -484,6 +484,12 @@ def non_empty_without_control_characters(name: str, value: Any) -> None:
         )
 
 
+def non_empty_list(name: str, value: Any) -> None:
+    """Refuse null and an empty list."""
+    if not value:
+        raise ConfigError.of(name, value, "Empty list")
+
+
 def unique_aliases(name: str, value: Any) -> None:
     """Refuse null, and a list with an alias twice."""
     non_null(name, value)

@@ -95,11 +95,7 @@ def _append(parts: list[str], value: Any, *, embedded: bool, is_float: bool = Fa
         case Struct():
             _append_pairs(
                 parts,
-                [
-                    (f.name, each, f.schema.type == Type.FLOAT32)
-                    for f, each in value.items()
-                    if each is not None
-                ],
+                [(f.name, each, f.schema.type == Type.FLOAT32) for f, each in value.items()],
             )
         case datetime.date() | datetime.time():
             parts.append(_time_text(value))

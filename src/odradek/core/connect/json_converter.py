@@ -416,7 +416,14 @@ def _long(text: str) -> int:
 
 
 _EXACT = json.JSONDecoder(parse_float=Decimal, parse_constant=_constant)
-_PLAIN = json.JSONDecoder(parse_int=_long, parse_constant=_constant)
+
+
+def _float(text: str) -> float:
+    """Return a number of 64 bits. Jackson reads decimals, which have no negative zero."""
+    return float(text) + 0.0
+
+
+_PLAIN = json.JSONDecoder(parse_int=_long, parse_float=_float, parse_constant=_constant)
 
 
 def _parse(text: bytes, *, is_plain: bool = False) -> Any:
@@ -445,7 +452,7 @@ def _plain_value(value: Any) -> Any:
         case int():
             return _wrap(value, 64)
         case Decimal():
-            return float(value)
+            return float(value) + 0.0
         case list():
             return [_plain_value(each) for each in value]
         case dict():
@@ -470,7 +477,7 @@ def _double(value: Any, kind: Type) -> float:
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return 0.0
     try:
-        number = float(value)
+        number = float(value) + 0.0
         if kind == Type.FLOAT32:
             unpacked: float = _FLOAT.unpack(_FLOAT.pack(number))[0]
             return unpacked
