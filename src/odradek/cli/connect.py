@@ -1,4 +1,4 @@
-"""The command `odradek connect`: workers."""
+"""The command `odradek connect`: workers. `connect_verbs` asks those that run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 from types import FrameType
 
 import click
+
+from odradek.cli.connect_new import new
+from odradek.cli.connect_verbs import VERBS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -19,8 +22,13 @@ def connect() -> None:
     \b
     Examples:
       odradek connect standalone worker.properties file-source.properties
-      odradek connect standalone worker.properties sink.json
+      odradek connect apply sink.json
+      odradek connect ls
     """
+
+
+for each in (*VERBS, new):
+    connect.add_command(each)
 
 
 @connect.command()
@@ -31,6 +39,10 @@ def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
 
     Offsets of sources are in the file `offset.storage.file.filename`. The REST API is at port 8083, unless
     `listeners` says otherwise.
+
+    \b
+    Example:
+      odradek connect standalone worker.properties lines.properties
     """
     _need_extra()
     from odradek.connect.registry import installed_plugins

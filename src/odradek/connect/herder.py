@@ -75,6 +75,11 @@ class Herder:
             config.number("restart.policy.window.ms"),
             config.number("restart.policy.pause.ms"),
         )
+        self._defaults = {
+            name: config.text(name)
+            for name in (base.KEY_CONVERTER, base.VALUE_CONVERTER, base.HEADER_CONVERTER)
+        }
+        """The converters of connectors that name none."""
         self._restarts: dict[TaskId | str, list[int]] = {}
         self._timers: set[threading.Timer] = set()
         self._is_ready = False
@@ -238,7 +243,9 @@ class Herder:
 
     def validate(self, config: Config) -> Future[Json]:
         """Validate a configuration, in a thread for user code."""
-        return self._users.submit(validate_connector, self._plugins, config, self._check_override)
+        return self._users.submit(
+            validate_connector, self._plugins, config, self._defaults, self._check_override
+        )
 
     def _check_override(self, client: str, name: str) -> str | None:
         policy = self._config.text("connector.client.config.override.policy")

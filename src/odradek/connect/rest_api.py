@@ -23,7 +23,7 @@ from odradek.connect.herder import Herder
 from odradek.connect.loggers import Loggers
 from odradek.core.connect import answers
 from odradek.core.connect.config_log import RestartRequest, TargetState, TaskId
-from odradek.core.connect.errors import RestError, bad_request, not_found
+from odradek.core.connect.errors import ConnectError, RestError, bad_request, not_found
 from odradek.core.connect.java_text import json_bytes
 from odradek.core.connect.plugins import Plugin, PluginKind
 from odradek.core.connect.validation import plugin_config
@@ -127,6 +127,9 @@ class RestApi:
             return self._answer(request)
         except RestError as error:
             return _error(error.status, error.message)
+        except ConnectError as error:
+            log.warning("%s %s: %s", request.method, request.path, error)
+            return _error(500, str(error))
         except TimeoutError:
             return _error(500, self._timed_out())
         except Exception as error:
@@ -212,6 +215,9 @@ class RestApi:
 
     def _create(self, request: Request) -> Answer:
         body = _object(request)
+        for each in body:
+            if each not in ("name", "config", "initial_state"):
+                raise RestError(500, f'Unrecognized field "{each}"')
         name = str(body.get("name") or "").strip()
         config = _config(body.get("config"))
         state = body.get("initial_state")

@@ -9,7 +9,13 @@ from odradek.client.admin.topics import NewTopic, create_topics, exists_already
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.core.connect.config_def import ConfigType, parse_value
-from odradek.core.connect.connector_config import CREATION_PREFIX, creates_topics, creation_groups
+from odradek.core.connect.connector_config import (
+    CREATION_PREFIX,
+    SOURCE_CONFIG,
+    creates_topics,
+    creation_groups,
+    with_creation_groups,
+)
 from odradek.core.connect.errors import ConnectError
 from odradek.java_regex.pattern import Pattern
 
@@ -48,6 +54,7 @@ class TopicCreation:
     """Knows which topics of a task exist, and creates the others."""
 
     def __init__(self, cluster: Cluster, config: Mapping[str, str]) -> None:
+        with_creation_groups(SOURCE_CONFIG, config).parse(config, lambda name: name)
         self._cluster = cluster
         self._groups = [_Group(config, alias) for alias in creation_groups(config)]
         self._known: set[str] = set()

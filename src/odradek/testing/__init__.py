@@ -21,6 +21,7 @@ restart, fence and cut off from each other. `odradek_cluster` is its fixture.
 - `process` runs a node in a thread, and ends it. `network` reserves its ports and cuts its links.
 - `faults` injects errors into requests. `files` is a file system without fsync.
 - `plugin` has the fixtures.
+- `connectors` runs connectors of Connect without a worker.
 """
 
 from odradek.testing.broker import Broker

@@ -52,8 +52,7 @@ def task_infos(log: ConfigLog, name: str) -> list[Json]:
 
 def _state(status: Status, before: Json) -> Json:
     shown = {**before, "state": status.state, "worker_id": status.worker}
-    if status.version:
-        shown["version"] = status.version
+    shown["version"] = status.version
     if status.trace:
         shown["trace"] = status.trace
     return shown

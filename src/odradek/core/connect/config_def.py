@@ -192,8 +192,13 @@ class ConfigDef:
         return self
 
     def embed(self, prefix: str, group: str, start: int, child: ConfigDef) -> None:
-        """Define the values of `child` with a prefix, as a group of its own."""
-        for order, key in enumerate(child.keys.values(), start):
+        """Define the values of `child` with a prefix, as a group of its own, the important ones first."""
+        ranks = {rank: index for index, rank in enumerate(Importance)}
+        keys = sorted(
+            child.keys.values(),
+            key=lambda each: (not each.is_required, ranks[each.importance], each.name),
+        )
+        for order, key in enumerate(keys, start):
             self.define(
                 prefix + key.name,
                 key.type,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from odradek.core.connect import data
-from odradek.core.connect.config_def import ConfigDef, ConfigType, Importance
+from odradek.core.connect.config_def import ConfigDef, ConfigType, Importance, Width
 from odradek.core.connect.converter import Converter, converter_config
 from odradek.core.connect.data import Schema, SchemaAndValue, Type, schema_text
 from odradek.core.connect.errors import DataError
@@ -31,6 +31,8 @@ class StringConverter(Converter):
             "UTF-8",
             Importance.HIGH,
             "The name of the character set of strings.",
+            width=Width.MEDIUM,
+            display="Encoding",
         )
 
     def configure(self, config: Mapping[str, Any], is_key: bool) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from odradek.core.connect import connector_config as base
 from odradek.core.connect.api import Connector, SinkConnector, SourceConnector
 from odradek.core.connect.config_def import (
+    REQUIRED,
     ConfigDef,
     ConfigKey,
     ConfigType,
@@ -17,7 +19,7 @@ from odradek.core.connect.config_def import (
     parse_value,
     text_of,
 )
-from odradek.core.connect.errors import ConfigError, RestError, bad_request, not_found
+from odradek.core.connect.errors import ConfigError, bad_request, not_found
 from odradek.core.connect.plugins import CONNECTORS, Plugin, PluginKind, Plugins, UnknownPluginError
 
 Json = dict[str, Any]
@@ -39,20 +41,22 @@ def find_connector(plugins: Plugins, name: str) -> Plugin:
         known = ", ".join(each.name for each in plugins.of_kind(*CONNECTORS))
         near = plugins.nearest(name, *CONNECTORS)
         hint = "" if near is None else f" Do you mean {near}?"
-        raise RestError(
-            500,
+        raise bad_request(
             "Failed to find any class that implements Connector and which name matches "
-            f"{name}, available connectors are: {known}.{hint}",
+            f"{name}, available connectors are: {known}.{hint}"
         ) from None
 
 
 def validate_connector(
     plugins: Plugins,
     config: Config,
+    worker: Mapping[str, str],
     check_override: CheckOverride | None = None,
     check_more: CheckMore | None = None,
 ) -> Json:
     """Return the answer: each value with its definition and its errors.
+
+    `worker` has the settings of the worker, whose converters are the default.
 
     Raises:
         RestError: the configuration has no class, or the class is unknown.
@@ -66,10 +70,8 @@ def validate_connector(
     connector: Connector = plugin.made()
     given = {k: v for k, v in config.items() if v is not None}
     is_sink = isinstance(connector, SinkConnector)
-    definition = base.SINK_CONFIG
-    if not is_sink:
-        definition = base.with_creation_groups(base.SOURCE_CONFIG, given)
-    definition = enrich(plugins, definition, given)
+    definition = base.SINK_CONFIG if is_sink else base.SOURCE_CONFIG
+    definition = _with_defaults(enrich(plugins, definition, given), plugins, plugin, given, worker)
     values = definition.validate(config, plugins.find_class)
     if is_sink:
         base.check_sink(config, values)
@@ -90,6 +92,31 @@ def validate_connector(
     for role in (base.HEADER_CONVERTER, base.KEY_CONVERTER, base.VALUE_CONVERTER):
         _add_converter(answer, plugins, given, values[role], role)
     return answer
+
+
+def _with_defaults(
+    definition: ConfigDef,
+    plugins: Plugins,
+    plugin: Plugin,
+    given: Mapping[str, str],
+    worker: Mapping[str, str],
+) -> ConfigDef:
+    """Return the definitions with the worker's converters and the present versions as defaults."""
+    found = ConfigDef(definition)
+
+    def default(name: str, value: Any) -> None:
+        found.keys[name] = replace(found.keys[name], default=value)
+
+    default("connector.plugin.version", plugin.version)
+    for role in (base.KEY_CONVERTER, base.VALUE_CONVERTER, base.HEADER_CONVERTER):
+        kind = PluginKind.HEADER_CONVERTER if "header" in role else PluginKind.CONVERTER
+        try:
+            default(role, plugins.find(worker.get(role, ""), kind))
+            used = plugins.find(given.get(role) or worker.get(role, ""), kind)
+        except UnknownPluginError:
+            continue
+        default(f"{role}.plugin.version", used.version)
+    return found
 
 
 def _infos(keys: Mapping[str, ConfigKey], values: Iterable[ConfigValue]) -> tuple[list[Json], int]:
@@ -160,7 +187,7 @@ def _add_alias(
     enriched.keys[prefix + "type"] = ConfigKey(
         prefix + "type",
         ConfigType.CLASS,
-        ConfigDef().define("type", ConfigType.CLASS).keys["type"].default,
+        REQUIRED,
         Importance.HIGH,
         f"Class for the '{alias}' {title.lower()}.",
         validate,
@@ -187,16 +214,23 @@ def _add_alias(
         plugin = plugins.find(given.get(prefix + "type", "").strip(), kind)
     except UnknownPluginError:
         return
-    child = ConfigDef()
+    version = enriched.keys[prefix + "plugin.version"]
+    enriched.keys[version.name] = replace(version, default=plugin.version)
+    enriched.embed(prefix, group, 2, _with_predicate(plugin, kind))
+
+
+def _with_predicate(plugin: Plugin, kind: PluginKind) -> ConfigDef:
+    """Return the definitions of a transform or a predicate, with what the chain adds."""
+    found = ConfigDef()
     if kind == PluginKind.TRANSFORMATION:
-        child.define(
+        found.define(
             "predicate",
             ConfigType.STRING,
             None,
             Importance.MEDIUM,
             "The alias of the predicate that decides whether the transform is applied.",
         )
-        child.define(
+        found.define(
             "negate",
             ConfigType.BOOLEAN,
             False,
@@ -204,8 +238,8 @@ def _add_alias(
             "Whether the transform is applied if the predicate is false.",
         )
     for key in plugin.made.config().keys.values():
-        child.keys.setdefault(key.name, key)
-    enriched.embed(prefix, group, 2, child)
+        found.keys.setdefault(key.name, key)
+    return found
 
 
 def _add_overrides(
@@ -263,23 +297,26 @@ def key_json(key: ConfigKey) -> Json:
         "name": key.name,
         "type": key.type.value,
         "required": key.is_required,
-        "default_value": None if key.is_required else text_of(key.default, key.type),
+        "default_value": None if key.is_required else _text(key.default, key.type),
         "importance": key.importance.value,
         "documentation": key.documentation,
         "group": key.group,
+        "order_in_group": key.order_in_group,
         "width": key.width.value,
         "display_name": key.display_name,
         "dependents": list(key.dependents),
-        "order": key.order_in_group,
     }
+
+
+def _text(value: Any, kind: ConfigType | None) -> str | None:
+    return value.name if isinstance(value, Plugin) else text_of(value, kind)
 
 
 def value_json(value: ConfigValue, kind: ConfigType | None) -> Json:
     """Return a value as the REST API shows it."""
-    shown = value.value.name if isinstance(value.value, Plugin) else text_of(value.value, kind)
     return {
         "name": value.name,
-        "value": shown,
+        "value": _text(value.value, kind),
         "recommended_values": [text_of(each, kind) for each in value.recommended],
         "errors": value.errors,
         "visible": value.is_visible,
@@ -319,5 +356,7 @@ def plugin_config(plugins: Plugins, name: str) -> list[Json]:
         is_source = issubclass(plugin.made, SourceConnector)
         common = base.SOURCE_CONFIG if is_source else base.SINK_CONFIG
         for key in common.keys.values():
-            keys.setdefault(key.name, key)
+            is_version = key.name == "connector.plugin.version"
+            found = replace(key, default=plugin.version) if is_version else key
+            keys.setdefault(key.name, found)
     return [key_json(each) for each in keys.values()]

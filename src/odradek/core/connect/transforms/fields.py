@@ -29,21 +29,19 @@ class ExtractField(PartTransform):
 
     purpose = "field extraction"
     definitions = with_nulls(
-        ConfigDef()
-        .define(
+        ConfigDef().define(
             "field",
             ConfigType.STRING,
             importance=Importance.MEDIUM,
             documentation="The name of the field; with V2 a path such as a.b.",
         )
-        .define(
-            "field.syntax.version",
-            ConfigType.STRING,
-            "V1",
-            Importance.HIGH,
-            "V2 allows paths to fields of fields.",
-            validator=one_of_in_any_case("V1", "V2"),
-        )
+    ).define(
+        "field.syntax.version",
+        ConfigType.STRING,
+        "V1",
+        Importance.HIGH,
+        "V2 allows paths to fields of fields.",
+        validator=one_of_in_any_case("V1", "V2"),
     )
 
     def __init__(self) -> None:

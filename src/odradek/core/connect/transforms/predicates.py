@@ -57,7 +57,7 @@ class RecordIsTombstone(Predicate):
 def _check(name: str, value: Any) -> None:
     try:
         Pattern(value)
-    except PatternError:
+    except (PatternError, TypeError):
         raise ConfigError.of(name, value, f"Invalid regex: {value}") from None
 
 

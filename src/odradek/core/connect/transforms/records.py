@@ -38,7 +38,7 @@ class Filter(Transform):
 def _check_pattern(name: str, value: Any) -> None:
     try:
         Pattern(value)
-    except PatternError:
+    except (PatternError, TypeError):
         raise ConfigError.of(name, value, f"Invalid regex: {value}") from None
 
 
