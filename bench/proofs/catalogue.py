@@ -222,8 +222,8 @@ LONG_TESTS = (
         "spark-memory", "records, read in a batch and in a stream, and written, by one worker each", 50_000_000,
         _pytest("-m", "long", "tests/spark/test_worker_memory.py"), "ODRADEK_SPARK_MEMORY_ROWS",
         concerns=(
-            "src/odradek/spark/columns.py",
-            "src/odradek/spark/positions.py",
+            "src/odradek/arrow/columns.py",
+            "src/odradek/arrow/positions.py",
             "tests/spark/test_worker_memory.py",
         ),
     ),
