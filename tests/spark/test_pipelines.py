@@ -126,6 +126,18 @@ def test_a_new_pipeline(spark, servers, tmp_path):
     assert "2 be" in console.file.getvalue()
 
 
+def test_the_first_pipeline_of_the_documentation(spark, servers, tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "first-pipeline.md").read_text(encoding="utf-8")
+    pipeline, test = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "sales.py").write_text(pipeline)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = {"__name__": "test_sales"}
+    exec(test, names)
+    names["test_the_query"](spark)
+    broker = argparse.Namespace(bootstrap_servers=servers)
+    names["test_the_pipeline"](spark, broker, tmp_path)
+
+
 def test_the_pipeline_of_the_documentation(spark, servers, tmp_path):
     text = (ROOT / "docs" / "pipelines.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
