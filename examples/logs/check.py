@@ -27,6 +27,7 @@ CLOCK = "([0-9]{2}:[0-9]{2}:[0-9]{2})"
 PATTERNS = {
     "iso": f"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})[ T]+{CLOCK}",
     "web": rf"\[([0-9]{{2}}/[A-Za-z]{{3}}/[0-9]{{4}}):{CLOCK}",
+    "syslog": r"^(?:<[0-9]{1,3}>)?([A-Z][a-z][a-z]) +([0-9]{1,2}) ([0-9:]{8})(?: |$)",
     "level": r"(?i)\b(fatal|critical|error|warning|warn|info|debug)\b",
 }
 LONG = "SELECT file, line, text FROM given WHERE strlen(text) > $least"
@@ -37,11 +38,18 @@ CREATE TABLE expected AS
 WITH found AS (
     SELECT *, regexp_extract(text, $iso, ['d', 'c']) AS iso,
         regexp_extract(text, $web, ['d', 'c']) AS web,
+        regexp_extract(text, $syslog, ['m', 'd', 'c']) AS log,
+        to_timestamp(modified / 1000) AT TIME ZONE 'UTC' AS written,
         lower(regexp_extract(text, $level)) AS word
-    FROM given WHERE (file, line) NOT IN (SELECT file, line FROM too_long)
+    FROM given JOIN modified USING (file) WHERE (file, line) NOT IN (SELECT file, line FROM too_long)
+), years AS (
+    SELECT *, try_strptime(concat_ws(' ', year(written), log.m, log.d, log.c), $no_year) AS this,
+        try_strptime(concat_ws(' ', year(written) - 1, log.m, log.d, log.c), $no_year) AS former
+    FROM found
 ), timed AS (
     SELECT *, coalesce(try_strptime(iso.d || ' ' || iso.c, '%Y-%m-%d %H:%M:%S'),
-        try_strptime(web.d || ' ' || web.c, '%d/%b/%Y %H:%M:%S')) AS time FROM found
+        try_strptime(web.d || ' ' || web.c, '%d/%b/%Y %H:%M:%S'),
+        CASE WHEN this <= written + INTERVAL 1 DAY THEN this ELSE former END) AS time FROM years
 )
 SELECT file, line, text, epoch_us(time) AS time, nullif(word, '') AS level,
     coalesce(strftime(time, '%Y-%m-%d'), 'undated') AS day FROM timed
@@ -73,13 +81,16 @@ def reconcile(shipped: Shipped, lake: Iterable[str]) -> list[Line]:
     with duckdb.connect() as database:
         database.execute("CREATE TABLE given (file VARCHAR, line BIGINT, text VARCHAR)")
         database.execute("CREATE TABLE too_long (file VARCHAR, line BIGINT)")
+        database.execute("CREATE TABLE modified (file VARCHAR, modified BIGINT)")
+        for name, modified_ms in shipped.modified_ms.items():
+            database.execute("INSERT INTO modified VALUES (?, ?)", [name, modified_ms])
         for name, size in shipped.bytes_read.items():
             _read(database, name, size)
         long = database.execute(LONG, {"least": VALUE_BYTES_MAX // LONGEST_ESCAPE - 10_000})
         for file, line, text in long.fetchall():
-            if len(value_of(file, line, text)) > VALUE_BYTES_MAX:
+            if len(value_of(file, line, text, shipped.modified_ms[file])) > VALUE_BYTES_MAX:
                 database.execute("INSERT INTO too_long VALUES (?, ?)", [file, line])
-        database.execute(EXPECTED, PATTERNS)
+        database.execute(EXPECTED, {**PATTERNS, "no_year": "%Y %b %d %H:%M:%S"})
         database.execute(LAKE, [[*lake]])
         by_file = cast("list[Line]", database.execute(BY_FILE).fetchall())
         given, loaded, differing = (
@@ -96,9 +107,8 @@ def reconcile(shipped: Shipped, lake: Iterable[str]) -> list[Line]:
 
 
 def _number(database: duckdb.DuckDBPyConnection, query: str) -> int:
-    row = database.execute(query).fetchone()
-    assert row is not None, "a count has one row"
-    return int(row[0])
+    ((found,),) = database.execute(query).fetchall()
+    return int(found)
 
 
 def _read(database: duckdb.DuckDBPyConnection, name: str, size: int) -> None:

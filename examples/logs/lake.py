@@ -14,13 +14,15 @@ from pyspark.sql import functions as sf
 
 from odradek.pipelines.places import Places
 
-LINE = "file STRING, line INT, text STRING"
-ROW = f"{LINE}, time TIMESTAMP, level STRING, day STRING"
+LINE = "file STRING, line INT, text STRING, modified BIGINT"
+ROW = "file STRING, line INT, text STRING, time TIMESTAMP, level STRING, day STRING"
 """Spark would take `day` for a date if all lines have one."""
 TIME = r"(\d{4}-\d{2}-\d{2})[ T]+(\d{2}:\d{2}:\d{2})"
 """The time of a line in the logs of dpkg, apt, systemd, Spark's event logs, and many others."""
 WEB_TIME = r"\[(\d{2}/[A-Za-z]{3}/\d{4}):(\d{2}:\d{2}:\d{2})"
 """The time of a line in the Common Log Format of web servers."""
+SYSLOG_TIME = r"^(?:<\d{1,3}>)?([A-Z][a-z]{2}) +(\d{1,2}) (\d{2}:\d{2}:\d{2})(?: |$)"
+"""The time of a line of syslog, which has no year."""
 LEVEL = r"(?i)(?<![0-9A-Za-z_])(fatal|critical|error|warning|warn|info|debug)(?![0-9A-Za-z_])"
 UNDATED = "undated"
 
@@ -67,11 +69,29 @@ class Lake:
 
 def parsed(lines: DataFrame) -> DataFrame:
     """Return lines with their time, level and day."""
-    time = sf.coalesce(_time(TIME, "yyyy-MM-dd HH:mm:ss"), _time(WEB_TIME, "dd/MMM/yyyy HH:mm:ss"))
+    time = sf.coalesce(
+        _time(TIME, "yyyy-MM-dd HH:mm:ss"), _time(WEB_TIME, "dd/MMM/yyyy HH:mm:ss"), _syslog_time()
+    )
     level = sf.nullif(sf.lower(sf.regexp_extract("text", LEVEL, 1)), sf.lit(""))
     timed = lines.withColumns({"time": time, "level": level})
     day_of = sf.coalesce(sf.date_format("time", "yyyy-MM-dd"), sf.lit(UNDATED))
-    return timed.withColumn("day", day_of)
+    return timed.withColumn("day", day_of).drop("modified")
+
+
+def _syslog_time() -> Column:
+    """Return the time of a line of syslog: the last one that is not after the change of the file.
+
+    It may be up to a day later, because the time zones of the line and of the file may differ.
+    """
+    written = sf.timestamp_millis("modified")
+    parts = [sf.regexp_extract("text", SYSLOG_TIME, group) for group in (1, 2, 3)]
+
+    def in_year(years_before: int) -> Column:
+        year = (sf.year(written) - years_before).cast("string")
+        return sf.try_to_timestamp(sf.concat_ws(" ", year, *parts), sf.lit("yyyy MMM d HH:mm:ss"))
+
+    is_known = in_year(0) <= written + sf.expr("INTERVAL 1 DAY")
+    return sf.when(is_known, in_year(0)).otherwise(in_year(1))
 
 
 def _time(pattern: str, layout: str) -> Column:

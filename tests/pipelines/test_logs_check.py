@@ -14,8 +14,15 @@ from examples.logs.shipping import Shipped
 from odradek.pipelines.own.shipping import Position, Shipment
 
 TEXTS = ["2026-11-28 01:00:00 ERROR a", "no time: Info", ""]
+TEXTS.append("<30>Nov 30 01:00:00 Debug: a year before")
 NOON = datetime(2026, 11, 28, 1, tzinfo=UTC)
-RIGHT = [("2026-11-28", NOON, "error"), ("undated", None, "info"), ("undated", None, None)]
+MODIFIED_MS = int(NOON.timestamp() * 1000)
+RIGHT = [
+    ("2026-11-28", NOON, "error"),
+    ("undated", None, "info"),
+    ("undated", None, None),
+    ("2025-11-30", datetime(2025, 11, 30, 1, tzinfo=UTC), "debug"),
+]
 
 
 @pytest.fixture
@@ -23,7 +30,8 @@ def shipped(tmp_path: Path) -> Shipped:
     file = tmp_path / "app.log"
     content = "\n".join(TEXTS).encode() + b"\n"
     file.write_bytes(content + b"written later\n")
-    return Shipped(Shipment({str(file): Position(3, 3)}), {str(file): len(content)})
+    name = str(file)
+    return Shipped(Shipment({name: Position(4, 4)}), {name: len(content)}, {name: MODIFIED_MS})
 
 
 def lake(directory: Path, shipped: Shipped, rows) -> list[str]:
@@ -53,17 +61,18 @@ ROWS = [(number, *each) for number, each in enumerate(RIGHT, 1)]
 @pytest.mark.parametrize(
     ("rows", "found", "differing"),
     [
-        (ROWS, 3, 0),
-        (ROWS[:-1], 2, 1),
-        ([*ROWS, ROWS[0]], 4, 1),
-        (changed(ROWS, 0, level="info"), 3, 2),
-        (changed(ROWS, 0, time=NOON.replace(hour=2)), 3, 2),
-        (changed(ROWS, 1, day="2026-11-28"), 3, 2),
+        (ROWS, 4, 0),
+        (ROWS[:-1], 3, 1),
+        ([*ROWS, ROWS[0]], 5, 1),
+        (changed(ROWS, 0, level="info"), 4, 2),
+        (changed(ROWS, 0, time=NOON.replace(hour=2)), 4, 2),
+        (changed(ROWS, 1, day="2026-11-28"), 4, 2),
+        (changed(ROWS, 3, day="2026-11-30"), 4, 2),
     ],
-    ids=["right", "lost", "doubled", "level", "time", "day"],
+    ids=["right", "lost", "doubled", "level", "time", "day", "year"],
 )
 def test_the_lake_is_compared_with_the_file(tmp_path, shipped, rows, found, differing):
     by_file, everything, differences = reconcile(shipped, lake(tmp_path, shipped, rows))
-    assert by_file[1:] == (3, min(found, 3))
-    assert everything == ("all lines that were given", 3, found)
+    assert by_file[1:] == (4, min(found, 4))
+    assert everything == ("all lines that were given", 4, found)
     assert differences[1:] == (0, differing)

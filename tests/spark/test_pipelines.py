@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import io
+import os
 import re
 from pathlib import Path
 
@@ -102,10 +103,14 @@ def test_logs_of_all_kinds_are_read_or_listed(spark, servers, tmp_path, topic_of
 
 def test_logs_with_a_date_in_each_line(spark, servers, tmp_path, topic_of_logs):
     file = tmp_path / "app.log"
-    file.write_text("2026-11-28 01:00:00 ERROR a\n2026-11-28 01:00:00 INFO b\n")
-    shown, lines, _ = run_logs(spark, servers, tmp_path, file)
+    file.write_text(
+        "2026-11-28 01:00:00 ERROR a\n2026-11-28 01:00:00 INFO b\nNov  2 03:04:05 x: c\n"
+    )
+    os.utime(file, (1_782_864_000, 1_782_864_000))  # 2026-07-01
+    shown, lines, lake = run_logs(spark, servers, tmp_path, file)
     assert "2026-11-28" in shown
-    assert lines[0] == (str(file), 2, 2)
+    assert lines[0] == (str(file), 3, 3)
+    assert (lake / "day=2025-11-02").is_dir()
 
 
 def test_a_difference_is_shown():
