@@ -198,7 +198,7 @@ LONG_TESTS = (
         concerns=("src/odradek/pipelines/own", "examples", "tests/pipelines/own_kills"),
     ),
     LongTest(
-        "spark-machines", "runs on a standalone cluster of Spark, one of whose two workers is killed", 18,
+        "spark-machines", "runs on a standalone cluster of Spark, one of whose two workers is killed", 9,
         _module("tests.spark.faults.machines"), has_count_argument=True,
         concerns=("src/odradek/spark/transactional.py", "tests/spark/faults/machines"),
     ),

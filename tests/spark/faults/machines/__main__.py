@@ -1,7 +1,7 @@
 """`python -m tests.spark.faults.machines RUNS`: kills machines of Spark's standalone cluster.
 
 The cluster has two workers. A run kills one of them with its executors (SIGKILL), at a step of an
-exactly-once write, and starts it again. Consecutive runs go through all steps; in every second round
+exactly-once write, and starts it again. Consecutive runs go through all steps; in every second run
 the driver writes the rows instead of the tasks. The exit code is 0 if a read_committed consumer has found each record
 once in all runs, and each step was reached.
 """
@@ -68,7 +68,7 @@ def plan(number: int) -> Plan:
     """Return the run of a number."""
     skips = random.Random(number).randrange(2)
     fault = Fault(MACHINE, STEPS[number % len(STEPS)], skips)
-    distribution = ("tasks", "driver")[number // len(STEPS) % 2]
+    distribution = ("tasks", "driver")[(number + number // len(STEPS)) % 2]
     return Plan(run_seed() * 1000 + number, 1, True, distribution, (fault,))
 
 
