@@ -23,7 +23,7 @@ NOT_HERE = (
     "--command-config", "$PWD",
     "--follow", "transaction abort", " log ", "cluster start",
     "simulate", "cluster add-broker", "cluster drain", "cluster remove",
-    "queue work", "doctor --config",
+    "queue work", "doctor --config", "adopt-checkpoint",
 )  # fmt: skip
 TOPICS = ("flights", "orders", "users", "greetings", "a", "b")
 RECORDS = 1300
