@@ -32,6 +32,7 @@ class Lab:
             "offset.storage.file.filename": str(folder / "offsets"),
             "listeners": "http://127.0.0.1:0",
             "offset.flush.interval.ms": "200",
+            "task.host": "thread",
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
         self.worker = StandaloneWorker(given, installed_plugins(*OWN, *plugins))

@@ -4,7 +4,7 @@ This package has the threads and connections of a worker. What it decides is in 
 
 - `clients` makes the Kafka clients that connectors use. `stores` keeps configurations, states and offsets.
 - `registry` finds plugins.
-- `host` runs the code of a connector or task in a thread of its own. `source_runner` and `sink_runner`
+- `host` runs the code of a connector in a thread of its own, `task_process` that of a task in a process. `source_runner` and `sink_runner`
   run tasks, `error_handler` repeats and tolerates what fails.
 - `herder` decides and performs all changes in one thread, `worker` starts and stops tasks.
 - `rest_api` answers requests, `standalone` is the process.

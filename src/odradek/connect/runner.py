@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 from odradek.connect.host import Host
+from odradek.connect.task_process import RemoteTask
 from odradek.core.connect.config_log import TargetState, TaskId
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class Runner(threading.Thread):
         self._stopping = threading.Event()
         self._wanted = state
         self._is_cancelled = False
+        self._made: object = None
+        """The task; a `RemoteTask` if it has a process of its own."""
         self.has_failed = False
         self.started_at = time.monotonic()
         self.record_count = 0
@@ -63,6 +66,9 @@ class Runner(threading.Thread):
         """Give the task up: it may not write offsets or states any more."""
         self._is_cancelled = True
         self._stopping.set()
+        made = self._made
+        if isinstance(made, RemoteTask):
+            made.kill()
 
     @property
     def is_paused(self) -> bool:
@@ -84,6 +90,8 @@ class Runner(threading.Thread):
                 self._listener.task_state(self.task, "FAILED", trace_of(error))
         finally:
             self._host.end()
+            if isinstance(self._made, RemoteTask):
+                self._made.end()
 
     def _run(self) -> None:
         raise NotImplementedError

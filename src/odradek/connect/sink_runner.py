@@ -177,8 +177,13 @@ class SinkRunner(Runner):
     def _original(self, topic: str, partition: int, offset: int) -> Record | None:
         return self._originals.get((topic, partition, offset))
 
+    def _make_task(self) -> SinkTask:
+        made = self._make()
+        self._made = made
+        return made
+
     def _run(self) -> None:
-        self._sink = self._call(self._make)
+        self._sink = self._call(self._make_task)
         assert self._sink is not None, "the factory returns a task"
         self._sink.initialize(self._context)
         is_started = False

@@ -14,6 +14,7 @@ from odradek.client.producer import Delivery, Producer
 from odradek.connect.error_handler import ErrorHandler, Skipped
 from odradek.connect.pipeline import Pipeline
 from odradek.connect.runner import Listener, Runner
+from odradek.connect.task_process import RemoteSourceTask
 from odradek.connect.topic_creation import TopicCreation
 from odradek.core.connect.api import SourceTask, TransactionContext
 from odradek.core.connect.config_log import TargetState, TaskId
@@ -93,8 +94,13 @@ class SourceRunner(Runner):
         self._releaser: threading.Thread | None = None
         """Stops the task while it is in `poll`."""
 
+    def _make_task(self) -> SourceTask:
+        made = self._make()
+        self._made = made
+        return made
+
     def _run(self) -> None:
-        source: SourceTask = self._call(self._make)
+        source: SourceTask = self._call(self._make_task)
         source.initialize(Context(self.task.connector, self._offsets))
         producer = self._make_producer()
         is_started = False
@@ -216,7 +222,7 @@ class SourceRunner(Runner):
             self._commit(source, producer)
 
     def _tell_written(self, source: SourceTask) -> None:
-        if type(source).commit_record is SourceTask.commit_record:
+        if not _hears_of_records(source):
             while not self._written.empty():
                 self._written.get_nowait()
             return
@@ -259,6 +265,15 @@ class SourceRunner(Runner):
             self._offsets.write(self.task.connector, offsets)
 
 
+def _hears_of_records(source: SourceTask) -> bool:
+    if isinstance(source, RemoteSourceTask):
+        return source.hears_of_records
+    return type(source).commit_record is not SourceTask.commit_record
+
+
 def _commit_records(source: SourceTask, told: list[tuple[SourceRecord, int | None]]) -> None:
+    if isinstance(source, RemoteSourceTask):
+        source.commit_records(told)
+        return
     for record, offset in told:
         source.commit_record(record, offset)

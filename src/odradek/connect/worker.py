@@ -17,8 +17,9 @@ from odradek.connect.pipeline import Pipeline
 from odradek.connect.runner import Listener, Runner, trace_of
 from odradek.connect.sink_runner import SinkRunner
 from odradek.connect.source_runner import OffsetStore, SourceRunner
+from odradek.connect.task_process import RemoteSinkTask, RemoteSourceTask
 from odradek.core.connect import connector_config as base
-from odradek.core.connect.api import Connector, SinkConnector, check_task_count
+from odradek.core.connect.api import Connector, SinkConnector, SinkTask, check_task_count
 from odradek.core.connect.client_names import sink_group
 from odradek.core.connect.config_def import ConfigType, parse_value
 from odradek.core.connect.config_log import TargetState, TaskId
@@ -194,7 +195,7 @@ class Worker:
         assert task not in self.tasks, "a task is stopped before it starts again"
         try:
             plugin = self.plugins.find(connector.get(base.CLASS, ""), *CONNECTORS)
-            make = plugin.made.task_class
+            make = self._maker(task, plugin.made.task_class)
             pipeline = Pipeline(self.config, connector, self.plugins)
             if issubclass(plugin.made, SinkConnector):
                 runner: Runner = self._sink(task, connector, config, state, make, pipeline)
@@ -207,6 +208,13 @@ class Worker:
         self.tasks[task] = runner
         runner.start()
         return True
+
+    def _maker(self, task: TaskId, made: type[Any]) -> Callable[[], Any]:
+        """Return what makes the task: in a process of its own, or in this one."""
+        if self.config.text("task.host") == "thread":
+            return made
+        remote = RemoteSinkTask if issubclass(made, SinkTask) else RemoteSourceTask
+        return partial(remote, made, str(task))
 
     def _source(
         self,

@@ -14,6 +14,7 @@ from odradek.core.connect.config_def import (
     Password,
     at_least,
     between,
+    one_of,
     one_of_in_any_case,
 )
 
@@ -36,6 +37,7 @@ _COMMON: tuple[_Row, ...] = (
     ("topic.tracking.enable", "BOOLEAN", True),
     ("topic.tracking.allow.reset", "BOOLEAN", True),
     ("topic.creation.enable", "BOOLEAN", True),
+    ("task.host", "STRING", "process"),
     ("rest.basic.auth.users", "PASSWORD", None),
 )
 _POSITIVE: tuple[tuple[str, int], ...] = (
@@ -141,6 +143,7 @@ class WorkerConfig:
         """
         definitions = DISTRIBUTED if is_distributed else STANDALONE
         parsed = definitions.parse(given)
+        one_of("process", "thread")("task.host", parsed["task.host"])
         return cls(given, parsed, is_distributed)
 
     def text(self, name: str) -> str:
