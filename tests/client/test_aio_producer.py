@@ -339,6 +339,23 @@ def test_it_belongs_to_one_loop(make):
         first.run(close())
 
 
+def test_another_thread_is_refused(make):
+    async def run():
+        async with make() as producer:
+            await (await producer.send("t", b"x"))
+
+            def call():
+                with asyncio.Runner() as runner:
+                    for work in (producer.send("t", b"y"), producer.flush(), producer.close()):
+                        with pytest.raises(RuntimeError, match="belongs to another event loop"):
+                            runner.run(work)
+
+            await asyncio.to_thread(call)
+            assert (await (await producer.send("t", b"z"))).offset >= 0
+
+    asyncio.run(run())
+
+
 def test_close_ends_in_time_and_fails_what_is_left(broker, make):
     async def run():
         producer = make()

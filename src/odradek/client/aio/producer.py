@@ -109,6 +109,8 @@ class Producer(AsyncShell, ProducerState):
         """
         if self._problem is not None:
             raise self._problem
+        if asyncio.get_running_loop() is not self._loop:
+            self._enter()
         if self._serializers is not None:
             key, value = await self._serialized(topic, key, value)
         if value is not None and type(value) is not bytes:

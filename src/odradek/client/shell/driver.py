@@ -247,7 +247,8 @@ class Driver:
         again = True
         while again and not self._is_closed:
             again = False
-            self._renew_sessions()
+            if self.security.is_authenticated:
+                self._renew_sessions()
             for machine in self._machines:
                 for ask in machine.poll(now_ms):
                     again |= not self._perform(ask, now_ms)
