@@ -128,6 +128,11 @@ LONG_TESTS = (
         concerns=("src/odradek/core/group/streams", "tests/oracle/streams_histories"),
     ),
     LongTest(
+        "streams-topologies", "topologies with histories compared with Kafka Streams' test driver", 100_000,
+        _pytest("tests/streams_api/test_kafka_streams.py"), "ODRADEK_HISTORIES",
+        concerns=("src/odradek/core/streams", "tests/streams_api/generator.py"),
+    ),
+    LongTest(
         "files",
         "alternating starts of Apache Kafka and Odradek on one data directory, in both orders", 20,
         _pytest("-m", "cluster or not cluster", "tests/oracle/files"), "ODRADEK_FILE_TURNS",

@@ -55,7 +55,7 @@ class Generator:
     def request(self):
         draw = self.draw
         settings = {
-            "cache": draw.choice([0, 0, 0, 10_000_000, 10_000_000, 400]),
+            "cache": draw.choice([0, 0, 0, 10_000_000, 10_000_000, 60, 150]),
             "idle": draw.choice([0, 0, 0, 0, 5]),
             "emit": draw.choice([0, 0, 7]),
             "optimize": draw.choice(["none", "none", "none", "all"]),
@@ -137,7 +137,7 @@ class Generator:
 
     def grouped(self, stream=None):
         draw = self.draw
-        stream = stream or self.stream()
+        stream = stream or self.spread(self.stream())
         if stream.key == "s" and draw.random() < 0.5:
             return self.op(
                 "grouped",
@@ -157,6 +157,14 @@ class Generator:
             **{"from": stream.place},
             **self.maybe_name(),
         )
+
+    def spread(self, stream):
+        """Sometimes, make several records of one, which meet in a cache."""
+        if self.draw.random() < 0.7:
+            return stream
+        fn = self.draw.choice(["f0", "f0", "f1"])
+        at = {"from": stream.place}
+        return self.op("stream", "flat_map", key="s", value="s", fn=fn, **at)
 
     def window(self, kind):
         draw = self.draw
@@ -549,7 +557,7 @@ class Generator:
         draw = self.draw
         time = draw.choice([0, 0, 3, 50])
         steps = []
-        for _ in range(draw.randint(5, 30)):
+        for _ in range(draw.randint(5, 50)):
             if draw.random() < 0.08:
                 steps.append([draw.choice([1, 5, 20])])
                 continue
@@ -559,6 +567,8 @@ class Generator:
             value = None if draw.random() < 0.12 else draw.choice("abcdefgh") * draw.randint(1, 2)
             if value is not None and draw.random() < 0.3:
                 value += draw.choice("xyz")
+            elif value is not None and draw.random() < 0.2:
+                value = value[0] + draw.choice("abc") + value[0]
             headers = ["h"] if draw.random() < 0.1 else []
             steps.append([draw.choice(self.topics), key, value, max(0, time - late), headers])
         return steps
