@@ -53,6 +53,9 @@ class Lab:
         found = json.loads(answer.content) if answer.content else None
         return Got(answer.status_code, found, answer.headers.get("location"))
 
+    def text(self, path: str) -> str:
+        return self._client.get(path).text
+
     def create(self, name: str, config: Mapping[str, object]) -> Got:
         return self.ask("POST", "/connectors", {"name": name, "config": dict(config)})
 

@@ -244,3 +244,42 @@ def test_basic_authentication(broker, tmp_path: Path):
         assert lab.ask("GET", "/connectors").status == 401
         lab._client.auth = ("ann", "secret")
         assert lab.ask("GET", "/connectors").body == []
+
+
+def test_variables_are_resolved_but_neither_stored_nor_shown(broker, tmp_path: Path):
+    source, secrets = tmp_path / "in", tmp_path / "secrets.properties"
+    source.write_text("x\n")
+    secrets.write_text(f"topic=hidden-topic\nfile={source}\n")
+    config = {
+        "connector.class": "FileStreamSource",
+        "file": f"${{file:{secrets}:file}}",
+        "topic": f"${{file:{secrets}:topic}}",
+    }
+    providers = {
+        "config_providers": "file",
+        "config_providers_file_class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    }
+    with Lab(broker.bootstrap_servers, tmp_path, **providers) as lab:
+        assert lab.create("secret", config).body["config"] == {**config, "name": "secret"}
+        lab.until(
+            lambda: lab.ask("GET", "/connectors/secret/topics").body["secret"]["topics"] != []
+        )
+        assert lab.ask("GET", "/connectors/secret/topics").body["secret"]["topics"] == [
+            "hidden-topic"
+        ]
+        task = lab.ask("GET", "/connectors/secret/tasks").body[0]["config"]
+        assert (task["file"], task["topic"]) == (config["file"], config["topic"])
+        wrong = lab.create("wrong", {**config, "topic": f"${{file:{secrets}:nothing}}"})
+        assert wrong.status == 500
+        assert "the file has no such key" in wrong.body["message"]
+
+
+def test_numbers_for_prometheus(broker, tmp_path: Path):
+    source = tmp_path / "in"
+    source.write_text("1\n2\n3\n")
+    config = {"connector.class": "FileStreamSource", "file": str(source), "topic": "numbers"}
+    with Lab(broker.bootstrap_servers, tmp_path) as lab:
+        lab.create("counted", config)
+        wanted = 'source_record_write_total{connector="counted",task="0"} 3.0'
+        lab.until(lambda: wanted in lab.text("/metrics"))
+        assert 'connector_health{connector="counted",health="HEALTHY"} 1.0' in lab.text("/metrics")

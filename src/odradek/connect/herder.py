@@ -24,8 +24,9 @@ from odradek.client.commits import commit_offsets, delete_offsets, fetch_offsets
 from odradek.client.errors import ClientError
 from odradek.client.group_metadata import CommittedOffset
 from odradek.connect.clients import Clients
-from odradek.connect.runner import trace_of
+from odradek.connect.runner import Runner, trace_of
 from odradek.connect.stores import FileOffsetStore, MemoryConfigStore, MemoryStatusStore
+from odradek.connect.variables import Variables
 from odradek.connect.worker import Worker
 from odradek.core.connect import answers
 from odradek.core.connect import config_log as records
@@ -33,7 +34,7 @@ from odradek.core.connect import connector_config as base
 from odradek.core.connect.api import SinkConnector
 from odradek.core.connect.client_names import sink_group
 from odradek.core.connect.config_log import ConfigEvent, RestartRequest, TargetState, TaskId
-from odradek.core.connect.errors import ConnectError, bad_request, conflict, not_found
+from odradek.core.connect.errors import ConfigError, ConnectError, bad_request, conflict, not_found
 from odradek.core.connect.plugins import CONNECTORS, Plugins
 from odradek.core.connect.retry import RestartPolicy
 from odradek.core.connect.status_log import DESTROYED, FAILED, RESTARTING, Status, TopicUse
@@ -75,6 +76,7 @@ class Herder:
             config.number("restart.policy.window.ms"),
             config.number("restart.policy.pause.ms"),
         )
+        self._variables = Variables(config.given)
         self._defaults = {
             name: config.text(name)
             for name in (base.KEY_CONVERTER, base.VALUE_CONVERTER, base.HEADER_CONVERTER)
@@ -170,9 +172,13 @@ class Herder:
         """Return the states of a connector and its tasks."""
         return answers.connector_status(self.statuses.log, name, self.kind(name))
 
-    def metrics(self) -> list[tuple[TaskId, Any]]:
+    def running_tasks(self) -> list[tuple[TaskId, Runner]]:
         """Return the tasks that run here, for their numbers."""
         return list(self._worker.tasks.items())
+
+    def health(self) -> dict[str, str]:
+        """Return the health of each connector; see `answers.health`."""
+        return answers.health(self.statuses.log, self.connectors())
 
     # -- listener -------------------------------------------------------------------------------
 
@@ -243,9 +249,12 @@ class Herder:
 
     def validate(self, config: Config) -> Future[Json]:
         """Validate a configuration, in a thread for user code."""
-        return self._users.submit(
-            validate_connector, self._plugins, config, self._defaults, self._check_override
-        )
+        return self._users.submit(self._validate, config)
+
+    def _validate(self, config: Config) -> Json:
+        values: dict[str, str | None] = dict(self._variables.values(config))
+        values |= {name: None for name, value in config.items() if value is None}
+        return validate_connector(self._plugins, values, self._defaults, self._check_override)
 
     def _check_override(self, client: str, name: str) -> str | None:
         policy = self._config.text("connector.client.config.override.policy")
@@ -311,8 +320,12 @@ class Herder:
         return done
 
     def _start_connector(self, name: str) -> Future[Any]:
-        config = _texts(self.configs.log.config(name))
         state = self.configs.log.target_state(name) or TargetState.STARTED
+        try:
+            config = self._variables.values(self.configs.log.config(name) or {})
+        except ConfigError as error:
+            self.connector_state(name, FAILED, trace_of(error))
+            raise
         return self._worker.start_connector(name, config, state)
 
     def _make_tasks(self, name: str) -> Future[Any]:
@@ -342,6 +355,8 @@ class Herder:
         return done
 
     def _take_tasks(self, name: str, configs: Sequence[Config]) -> None:
+        raw = self.configs.log.config(name) or {}
+        configs = [self._variables.restored(each, raw) for each in configs]
         if not self.configs.log.needs_tasks(name, list(configs)):
             return
         self._remove_tasks(name)
@@ -349,11 +364,19 @@ class Herder:
         self._start_tasks(name)
 
     def _start_tasks(self, name: str, only: Sequence[TaskId] | None = None) -> None:
-        connector = _texts(self.configs.log.config(name))
-        state = self.configs.log.target_state(name) or TargetState.STARTED
         for task in self.configs.log.tasks(name) if only is None else only:
-            config = _texts(self.configs.log.task_config(task))
-            self._worker.start_task(task, connector, config, state)
+            self._start_task(task)
+
+    def _start_task(self, task: TaskId) -> bool:
+        """Start a task. Return False if that failed; then its state says why."""
+        state = self.configs.log.target_state(task.connector) or TargetState.STARTED
+        try:
+            connector = self._variables.values(self.configs.log.config(task.connector) or {})
+            config = self._variables.values(self.configs.log.task_config(task) or {})
+        except ConfigError as error:
+            self.task_state(task, FAILED, trace_of(error))
+            return False
+        return self._worker.start_task(task, connector, config, state)
 
     def _remove_tasks(self, name: str) -> None:
         """Stop the tasks of a connector, and forget them."""
@@ -416,10 +439,7 @@ class Herder:
         if self.configs.log.task_config(task) is None:
             raise not_found(f"Task {task} not found")
         self._worker.stop_tasks([task])
-        connector = _texts(self.configs.log.config(task.connector))
-        config = _texts(self.configs.log.task_config(task))
-        state = self.configs.log.target_state(task.connector) or TargetState.STARTED
-        if not self._worker.start_task(task, connector, config, state):
+        if not self._start_task(task):
             raise ConnectError(f"Failed to start task: {task}")
 
     def restart(self, request: RestartRequest) -> Json:
@@ -447,7 +467,7 @@ class Herder:
     def offsets(self, name: str) -> Json:
         """Return the offsets of a connector. Any thread may call this."""
         self._check(name)
-        config = _texts(self.configs.log.config(name))
+        config = self._variables.values(self.configs.log.config(name) or {})
         if not self._is_sink(config):
             return answers.offsets_answer(self._offsets.of_connector(name))
         with self._clients.cluster(f"connector-adminclient-{name}", "admin", config) as cluster:
@@ -469,7 +489,7 @@ class Herder:
         is_stopped = self.configs.log.target_state(name) == TargetState.STOPPED
         if not is_stopped or self.configs.log.task_count(name):
             raise bad_request(answers.MUST_BE_STOPPED.format(name=name))
-        config = _texts(self.configs.log.config(name))
+        config = self._variables.values(self.configs.log.config(name) or {})
         made = self._plugins.find(config.get(base.CLASS, ""), *CONNECTORS).made()
         if isinstance(made, SinkConnector):
             return self._users.submit(self._change_sink, name, config, made, wanted)

@@ -21,6 +21,7 @@ from odradek.client.errors import ClientError
 from odradek.connect.clients import Clients
 from odradek.connect.herder import Herder
 from odradek.connect.loggers import Loggers
+from odradek.connect.metrics import metrics_text
 from odradek.core.connect import answers
 from odradek.core.connect.config_log import RestartRequest, TargetState, TaskId
 from odradek.core.connect.errors import ConnectError, RestError, bad_request, not_found
@@ -83,6 +84,7 @@ class RestApi:
             for pattern, methods in (
                 ("", {"GET": self._root}),
                 ("/health", {"GET": self._health}),
+                ("/metrics", {"GET": self._metrics}),
                 ("/connectors", {"GET": self._list, "POST": self._create}),
                 (name, {"GET": self._get, "DELETE": self._delete}),
                 (
@@ -192,6 +194,10 @@ class RestApi:
             return Answer(500, {"status": "unhealthy", "message": message})
         message = "Worker has completed startup and is ready to handle requests."
         return Answer(body={"status": "healthy", "message": message})
+
+    def _metrics(self, _: Request) -> Answer:
+        kind = ("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+        return Answer(body=metrics_text(self._herder), headers=(kind,))
 
     # -- connectors -----------------------------------------------------------------------------
 

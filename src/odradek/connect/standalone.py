@@ -15,6 +15,7 @@ from odradek.connect.clients import Clients
 from odradek.connect.herder import Herder
 from odradek.connect.rest_api import Request, RestApi, error_bytes
 from odradek.connect.stores import FileOffsetStore
+from odradek.connect.variables import resolved
 from odradek.core.connect.config_log import TargetState
 from odradek.core.connect.errors import ConfigError, ConnectError
 from odradek.core.connect.java_text import json_bytes
@@ -42,6 +43,7 @@ class StandaloneWorker:
             ConnectError: a setting is missing or invalid, or the file of offsets cannot be used.
             OSError: the address of the REST API cannot be used.
         """
+        given = resolved(given)
         self._config = WorkerConfig.of(given, is_distributed=False)
         for name, near in self._config.unknown.items():
             hint = "" if near is None else f"; do you mean {near}?"
@@ -97,7 +99,9 @@ class StandaloneWorker:
                 request.base,
             )
         )
-        body = b"" if answer.body is None else json_bytes(answer.body)
+        body = answer.body if isinstance(answer.body, bytes) else b""
+        if answer.body is not None and not body:
+            body = json_bytes(answer.body)
         return Reply(answer.status, body, answer.headers)
 
 

@@ -37,6 +37,7 @@ _COMMON: tuple[_Row, ...] = (
     ("topic.tracking.enable", "BOOLEAN", True),
     ("topic.tracking.allow.reset", "BOOLEAN", True),
     ("topic.creation.enable", "BOOLEAN", True),
+    ("config.providers", "LIST", []),
     ("task.host", "STRING", "process"),
     ("rest.basic.auth.users", "PASSWORD", None),
 )
