@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.pipelines import samples
 
+from odradek.pipelines.inputs import STDIN, files
 from odradek.pipelines.own import formats, given, rows
 from odradek.pipelines.own.fields import (
     DECIMAL,
@@ -176,6 +178,13 @@ def test_what_is_no_data(tmp_path, content, reason):
     path.write_bytes(content)
     with pytest.raises(FormatError, match=reason):
         formats.find(path, Wanted())
+
+
+def test_the_standard_input_is_stored_once(tmp_path, monkeypatch):
+    for content in (b"first", b"second"):  # the second time is that of a run that continues
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+        (path,) = files([STDIN], tmp_path / "input")
+        assert path.read_bytes() == b"first"
 
 
 def test_names_of_columns(tmp_path):

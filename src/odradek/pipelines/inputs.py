@@ -51,7 +51,8 @@ class Skipped:
 def files(given: Iterable[Path], stored: Path | None = None) -> list[Path]:
     """Return files, and the files in directories and their subdirectories, without links, sorted.
 
-    If `given` has `STDIN` and `stored` is a directory, the standard input is stored there first.
+    If `given` has `STDIN` and `stored` is a directory, the standard input is stored there first, unless
+    an earlier run has stored it.
 
     Raises:
         ValueError: there is no such file.
@@ -73,8 +74,11 @@ def files(given: Iterable[Path], stored: Path | None = None) -> list[Path]:
 def _stored_input(directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "stdin"
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
+    if not path.exists():
+        draft = path.with_suffix(".draft")
+        with draft.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        draft.replace(path)
     return path
 
 
