@@ -34,7 +34,7 @@ from bench.results import RESULTS
 from odradek.client.admin.topics import NewTopic, create_topics, delete_topics
 from odradek.client.cluster import Cluster
 from odradek.client.commits import CommittedOffset, commit_offsets
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import assigned_consumer
 from odradek.client.errors import ClientError
 from odradek.client.producer import Producer
 from odradek.model.topic_partition import TopicPartition
@@ -215,11 +215,12 @@ def _is_counter(name: str) -> bool:
 
 def _read(cluster: Cluster) -> None:
     """Read each record once."""
-    consumer = Consumer(cluster)
-    consumer.assign({TopicPartition("orders", index): 0 for index in (0, 1)})
+    starts = {TopicPartition("orders", index): 0 for index in (0, 1)}
     read = 0
-    while read < BATCHES:
-        read += sum(map(len, consumer.poll(1000).values()))
+    with assigned_consumer(cluster, starts) as consumer:
+        while read < BATCHES:
+            batch = consumer.poll(1)
+            read += 0 if batch is None else len(batch)
 
 
 def compare(theirs: Mapping[Key, float], ours: Mapping[Key, float]) -> Iterator[dict[str, object]]:

@@ -10,9 +10,8 @@ import uuid
 import pytest
 from compat.lab.wire_client import WireClient
 
-from odradek.client.cluster import Cluster
+from odradek.client import Consumer
 from odradek.client.core.group_protocol import encode_assignment, encode_subscription
-from odradek.client.group.group_consumer import GroupConsumer
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.wire.generated.join_group_response import JoinGroupResponse
@@ -72,13 +71,17 @@ def test_members(odradek, group, bootstrap):
     ready, stop = threading.Event(), threading.Event()
 
     def read():
-        with (
-            Cluster(bootstrap, client_id="reader") as own,
-            GroupConsumer(own, group, [group]) as consumer,
-        ):
+        with Consumer(
+            bootstrap_servers=bootstrap,
+            client_id="reader",
+            group_id=group,
+            enable_auto_commit=False,
+        ) as consumer:
+            consumer.subscribe(group)
             while not stop.is_set():
-                consumer.poll(50)
-                ready.set()
+                consumer.poll(0.05)
+                if consumer.assignment:
+                    ready.set()
 
     thread = threading.Thread(target=read)
     thread.start()

@@ -6,14 +6,13 @@ import uuid
 
 import pytest
 
-from odradek.client import Admin, Producer
+from odradek.client import Admin, Consumer, Producer
 from odradek.client.admin.configs import Change, Resource
 from odradek.client.admin.topics import NewTopic
 from odradek.client.admin.transactions import open_transactions
 from odradek.client.admin.users import NewCredential
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, ClientError, NoSuchTopicError, SomeFailedError
-from odradek.client.group.group_consumer import GroupConsumer
 from odradek.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from odradek.core.authorizer.filters import AclFilter
 from odradek.core.metadata.image import AccessControlEntry
@@ -193,10 +192,13 @@ def test_settings(admin, broker, topic):
 def test_groups(admin, broker, topic):
     group, key = f"g-{topic}", TopicPartition(topic, 0)
     with (
-        Cluster(broker.bootstrap_servers) as cluster,
-        GroupConsumer(cluster, group, [topic], instance_id="s") as member,
+        Consumer(
+            bootstrap_servers=broker.bootstrap_servers, group_id=group, group_instance_id="s"
+        ) as member,
     ):
-        member.poll(1_000)
+        member.subscribe(topic)
+        while not member.assignment:
+            member.poll(1)
         with pytest.raises(SomeFailedError):
             admin.remove_members_from_consumer_group(group, ["missing"])
         described = admin.describe_consumer_groups([group])[group]

@@ -18,7 +18,7 @@ from tests.support.registry_server import registry_server
 from odradek.client import deadline
 from odradek.client.aio import Producer
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import read_to_ends
 from odradek.client.errors import (
     BrokerError,
     BufferFullError,
@@ -31,7 +31,7 @@ from odradek.client.errors import (
     TransactionStateError,
     UnreachableError,
 )
-from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED, offsets_at
+from odradek.client.offsets import EARLIEST, READ_COMMITTED, offsets_at
 from odradek.client.serializers import Avro, Text
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -62,12 +62,9 @@ def make(broker):
 def values(broker, topic, isolation=READ_COMMITTED):
     keys = [TopicPartition(topic, index) for index in range(2)]
     with Cluster(broker.bootstrap_servers) as cluster:
-        ends = offsets_at(cluster, keys, LATEST, isolation=isolation)
-        consumer = Consumer(cluster, isolation=isolation)
-        consumer.assign_at(keys, EARLIEST)
-        found = []
-        while any(consumer.positions[key] < ends[key] for key in keys):
-            found += [r.value for records in consumer.poll(1000).values() for r in records]
+        starts = offsets_at(cluster, keys, EARLIEST)
+        batches = read_to_ends(cluster, starts, isolation)
+        found = [each for batch in batches for each in batch.values()]
     return sorted(found, key=lambda value: value or b"")
 
 

@@ -17,6 +17,7 @@ from tests.support.waiting import until
 from odradek.client import Consumer, Producer
 from odradek.client.admin.topics import NewTopic, create_topics, delete_topics
 from odradek.client.errors import (
+    BrokerError,
     ClientError,
     ClosedError,
     CommitFailedError,
@@ -234,7 +235,7 @@ def test_two_threads_on_one_consumer(make_topic, make):
     consumer.assign([(make_topic(), 0)])
     polling = threading.Thread(target=consumer.poll, args=(2,))
     polling.start()
-    until(lambda: consumer._use._lock.acquire(blocking=False) is False, 5)
+    until(lambda: consumer._use._lock.acquire(blocking=False) is False)
     with pytest.raises(ConcurrentUseError, match="another thread"):
         consumer.poll()
     with pytest.raises(ConcurrentUseError):
@@ -334,7 +335,7 @@ def test_members_share_a_topic_and_go_on_where_others_left_off(
         second.poll(0.05)
         return len(first.assignment) == len(second.assignment) == 1
 
-    until(is_shared, 30)
+    until(is_shared)
     assert told[1][0] == "revoked"
     assert first.group_metadata.member_id
     first.close()  # commits
@@ -378,7 +379,7 @@ def test_commits(bootstrap, make_topic, make, group):
     assert consumer.committed(key)[key] == CommittedOffset(4, -1, "note")
     outcomes = []
     consumer.commit_async({key: 5}, outcomes.append)
-    until(lambda: consumer.poll(0.05) is not None or outcomes, 10)
+    until(lambda: consumer.poll(0.05) is not None or outcomes)
     assert outcomes == [None]
     consumer.close()
     other = make(group_id=group, enable_auto_commit=False)
@@ -394,7 +395,7 @@ def test_automatic_commits(bootstrap, make_topic, make, group):
     numbers(consumer, 10)
     other = make(group_id=group)
     wanted = {(topic, 0): CommittedOffset(10, 0)}
-    until(lambda: consumer.poll(0.1) is None and other.committed((topic, 0)) == wanted, 10)
+    until(lambda: consumer.poll(0.1) is None and other.committed((topic, 0)) == wanted)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -414,7 +415,7 @@ def test_a_member_that_does_not_poll_leaves_and_comes_back(
     consumer.subscribe(topic, on_lost=lost.append)
     assert numbers(consumer, 3) == [0, 1, 2]
     member = consumer._machine.member
-    until(lambda: member.loss, 10)
+    until(lambda: member.loss)
     with pytest.raises(CommitFailedError, match=r"max\.poll\.interval\.ms"):
         consumer.commit()
     assert numbers(consumer, 3) == [0, 1, 2]
@@ -439,6 +440,69 @@ def test_a_member_that_works_long_keeps_its_place(bootstrap, make_topic, make, g
     assert lost == []
 
 
+def test_an_instance_id_that_another_takes(make_topic, make, group):
+    topic = make_topic()
+    lost = []
+    options = {"group_id": group, "group_instance_id": "i", "heartbeat_interval_ms": 200}
+    consumer, other = make(**options), make(**options)
+    consumer.subscribe(topic, on_lost=lost.extend)
+    until(lambda: consumer.poll(0.1) is None and consumer.assignment)
+    other.subscribe(topic)
+    until(lambda: other.poll(0.1) is None and other.assignment)
+    for _ in range(2):
+        with pytest.raises(BrokerError, match="FENCED_INSTANCE_ID"):
+            poll_until_it_fails(consumer)
+    assert lost == [(topic, 0)]
+
+
+def poll_until_it_fails(consumer):
+    for _ in range(1_000):
+        consumer.poll(0.05)
+
+
+@pytest.mark.parametrize("assignor", ["range", "sticky", "cooperative-sticky"])
+def test_nothing_is_lost_or_doubled_when_members_come(bootstrap, make_topic, make, group, assignor):
+    topic = make_topic(partitions=4)
+    fill(bootstrap, topic, 300)
+    settings = {
+        "group_id": group, "partition_assignment_strategy": assignor, "max_poll_records": 20,
+        "auto_offset_reset": "earliest",
+    }  # fmt: skip
+    first, second = make(**settings), make(**settings)
+    found = []
+    first.subscribe(topic)
+    while len(found) < 100:
+        batch = first.poll(5)
+        found += [] if batch is None else batch.values()
+    second.subscribe(topic)
+    deadline = time.monotonic() + 60
+    while len(found) < 300 or len(second.assignment) != 2:
+        assert time.monotonic() < deadline, (len(found), second.assignment)
+        for each in (first, second):
+            batch = each.poll(0.05)
+            found += [] if batch is None else batch.values()
+    assert sorted(map(int, found)) == list(range(300))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group_protocol": "share"}, "group_protocol is 'share'"),
+        ({"group_remote_assignor": "range"}, "cannot be set when group.protocol=CLASSIC"),
+        ({"group_protocol": "consumer", "session_timeout_ms": 1}, "session.timeout.ms cannot be"),
+        ({"partition_assignment_strategy": "fair"}, "'fair' is not an assignor"),
+        ({"heartbeat_interval_ms": 45_000}, "must be lower"),
+        ({"auto_offset_reset": "first"}, "auto.offset.reset is 'first'"),
+        ({"group_id": ""}, "group.id is empty"),
+        ({"group_id": None, "enable_auto_commit": True}, "needs a group.id"),
+        ({"max_poll_record": 5}, "do you mean max_poll_records"),
+    ],
+)
+def test_settings_that_are_refused(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Consumer({"bootstrap.servers": "h:1"}, **{"group_id": "g", **options})
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_subscriptions_change(bootstrap, make_topic, make, group, protocol):
     one, two = make_topic(), make_topic()
@@ -449,14 +513,14 @@ def test_subscriptions_change(bootstrap, make_topic, make, group, protocol):
     assert numbers(consumer, 2) == [0, 1]
     consumer.subscribe([two])
     assert numbers(consumer, 2) == [10, 11]
-    until(lambda: consumer.poll(0.1) is None and consumer.assignment == {(two, 0)}, 10)
+    until(lambda: consumer.poll(0.1) is None and consumer.assignment == {(two, 0)})
     assert consumer.subscription == {two}
     consumer.unsubscribe()
     assert (consumer.subscription, consumer.assignment) == (set(), set())
     assert consumer.poll(0.1) is None
     consumer.subscribe(re.compile(f"{one}|{two}"))
     consumer.poll(0.1)
-    until(lambda: consumer.poll(0.1) is None and len(consumer.assignment) == 2, 20)
+    until(lambda: consumer.poll(0.1) is None and len(consumer.assignment) == 2)
     assert consumer.subscription == {one, two}
 
 
@@ -466,6 +530,10 @@ def test_a_pattern_of_the_broker(bootstrap, make_topic, make, group):
     consumer = make(group_id=group, group_protocol="consumer", auto_offset_reset="earliest")
     consumer.subscribe(pattern=f"{topic[:-1]}.")
     assert numbers(consumer, 2) == [0, 1]
+    refused = make(group_id=f"{group}-2", group_protocol="consumer")
+    refused.subscribe(pattern="(")
+    with pytest.raises(BrokerError, match="INVALID_REGULAR_EXPRESSION"):
+        poll_until_it_fails(refused)
 
 
 def test_a_callback_that_raises(bootstrap, make_topic, make, group):
@@ -522,7 +590,7 @@ def test_poll_returns_in_its_time(bootstrap, make_topic, make, group):
     topic = make_topic()
     idle = make(group_id=group, enable_auto_commit=False)
     idle.subscribe(topic)
-    until(lambda: idle.poll(0.1) is None and idle.assignment, 20)
+    until(lambda: idle.poll(0.1) is None and idle.assignment)
     consumer = make(group_id=group, enable_auto_commit=False)
     consumer.subscribe(topic)
     began = time.monotonic()

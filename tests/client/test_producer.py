@@ -10,10 +10,10 @@ from tests.client.fake_broker import NODE_ID, Disconnect
 from tests.support.run_seed import seeds
 
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import read_to_ends, records_of
 from odradek.client.core.partitioners import partition_for_key
 from odradek.client.errors import BrokerError, NoSuchTopicError, NotDeliveredError
-from odradek.client.offsets import EARLIEST, LATEST, offsets_at
+from odradek.client.offsets import EARLIEST, offsets_at
 from odradek.client.producer import Producer
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -37,13 +37,9 @@ ONE_RECORD_A_BATCH = {"batch.size": 1}
 
 def read_all(cluster, topic):
     keys = [TopicPartition(topic, index) for index in cluster.topic(topic).partitions]
-    ends = offsets_at(cluster, keys, LATEST)
-    consumer = Consumer(cluster)
-    consumer.assign_at(keys, EARLIEST)
     found = {key: [] for key in keys}
-    while any(consumer.positions[key] < ends[key] for key in keys):
-        for key, records in consumer.poll(1000).items():
-            found[key] += records
+    for batch in read_to_ends(cluster, offsets_at(cluster, keys, EARLIEST)):
+        found[batch.topic_partition] += records_of(batch)
     return found
 
 

@@ -16,7 +16,7 @@ import time
 import pytest
 
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import read_to_ends
 from odradek.client.core.producer_settings import ProducerSettings
 from odradek.client.errors import (
     BufferFullError,
@@ -354,13 +354,8 @@ def test_interrupted_calls_lose_and_spoil_nothing(made, broker, cluster, interru
             timer.join()
         assert signal.getsignal(signal.SIGINT) is interrupt_handler
     producer.flush()
-    consumer = Consumer(cluster)
-    place = TopicPartition(topic, 0)
-    end = offsets_at(cluster, [place], LATEST)[place]
-    consumer.assign({place: 0})
-    found = []
-    while consumer.positions[place] < end:
-        found += [int(r.value) for records in consumer.poll(1000).values() for r in records]
+    batches = read_to_ends(cluster, {TopicPartition(topic, 0): 0})
+    found = [int(each) for batch in batches for each in batch.values()]
     assert found == sorted(set(found))
     missing = number - len(found)
     assert 0 <= missing <= 100, "only sends that were interrupted"
@@ -466,9 +461,8 @@ def test_serializers(made, cluster):
     producer.send("t", None, key=8, partition=1).wait()
     with pytest.raises(SerializationError, match="needs a number, not str"):
         producer.send("t", 1, key="x")
-    consumer = Consumer(cluster)
-    consumer.assign({TopicPartition("t", 1): before})
-    records = consumer.poll(5_000)[TopicPartition("t", 1)]
+    batches = read_to_ends(cluster, {TopicPartition("t", 1): before})
+    records = [record for batch in batches for record in batch]
     assert [(each.key[-1], each.value) for each in records] == [(7, b'{"a":1}'), (8, None)]
     assert len(producer.send_values("t", [{"b": 2}, None])) == 1
     with pytest.raises(TypeError, match="a serializer has a method serialize"):

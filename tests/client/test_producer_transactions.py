@@ -6,14 +6,14 @@ import uuid
 
 import pytest
 
+from odradek.client import Consumer
 from odradek.client.admin.features import UpgradeType, update_features
 from odradek.client.cluster import Cluster
 from odradek.client.commits import fetch_offsets
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import read_to_ends
 from odradek.client.errors import BrokerError, TransactionStateError
-from odradek.client.group.group_consumer import GroupConsumer
 from odradek.client.group_metadata import CommittedOffset, GroupMetadata
-from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED, offsets_at
+from odradek.client.offsets import EARLIEST, READ_COMMITTED, offsets_at
 from odradek.client.producer import Producer
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -58,13 +58,9 @@ def cluster(broker):
 
 def committed(cluster, topic):
     keys = [TopicPartition(topic, index) for index in range(2)]
-    ends = offsets_at(cluster, keys, LATEST, isolation=READ_COMMITTED)
-    consumer = Consumer(cluster, isolation=READ_COMMITTED)
-    consumer.assign_at(keys, EARLIEST)
-    found = []
-    while any(consumer.positions[key] < ends[key] for key in keys):
-        found += [r.value for records in consumer.poll(1000).values() for r in records]
-    return sorted(found)
+    starts = offsets_at(cluster, keys, EARLIEST)
+    batches = read_to_ends(cluster, starts, READ_COMMITTED)
+    return sorted(each for batch in batches for each in batch.values())
 
 
 def test_commits_and_aborts(made, cluster, topic):
@@ -153,14 +149,16 @@ def test_a_consumer_and_a_producer(made, broker, cluster, topic):
         plain.send_values(source, [b"%d" % n for n in range(10)])
     producer = made(topic)
     for _ in range(2):
-        with GroupConsumer(cluster, f"g-{topic}", [source]) as consumer:
+        settings = {"group.id": f"g-{topic}", "auto.offset.reset": "earliest"}
+        with Consumer(cluster, settings, enable_auto_commit=False, max_poll_records=3) as consumer:
+            consumer.subscribe([source])
             done = 0
             while done < 5:
-                records = [r for some in consumer.poll(1000).values() for r in some]
+                batch = consumer.poll(1)
                 with producer.transaction(consumer):
-                    for record in records:
+                    for record in batch or ():
                         producer.send(topic, record.value)
-                done += len(records) or 5 * (consumer.positions != {})
+                done += 5 * (consumer.positions != {}) if batch is None else len(batch)
     assert committed(cluster, topic) == [b"%d" % n for n in range(10)]
 
 

@@ -31,8 +31,7 @@ from odradek.client.admin.cluster import features, unregister_broker
 from odradek.client.admin.topics import NewTopic, create_topics, list_topics
 from odradek.client.admin.users import describe_users
 from odradek.client.cluster import Cluster as Client
-from odradek.client.consumer import Consumer
-from odradek.client.offsets import EARLIEST
+from odradek.client.consuming.to_ends import read_to_ends
 from odradek.client.producer import Producer
 from odradek.model.topic_partition import TopicPartition
 
@@ -103,12 +102,10 @@ def write(nodes: Cluster, number: int) -> list[bytes]:
 
 def read(nodes: Cluster, count: int) -> list[bytes]:
     with Client(nodes.bootstrap) as client:
-        consumer = Consumer(client)
-        consumer.assign_at([TopicPartition(TOPIC, 0)], EARLIEST)
         found: list[bytes] = []
         while len(found) < count:
-            for records in consumer.poll(1_000).values():
-                found += [each.value or b"" for each in records]
+            batches = read_to_ends(client, {TopicPartition(TOPIC, 0): 0})
+            found = [each or b"" for batch in batches for each in batch.values()]
     return found
 
 

@@ -5,7 +5,7 @@ import threading
 from confluent_kafka import Consumer, Producer
 
 from odradek.client import producer as own_producer
-from odradek.client.consumer import Consumer as OwnConsumer
+from odradek.client.consuming.to_ends import assigned_consumer
 from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
 
@@ -123,8 +123,9 @@ class OwnLoad(Load):
 
     def _read(self):
         with self._clusters[1] as cluster:
-            consumer = OwnConsumer(cluster)
-            consumer.assign({TopicPartition(OWN_TOPIC, each): 0 for each in range(PARTITIONS)})
-            while not (self.is_complete or self.failures):
-                for records in consumer.poll(200).values():
-                    self.read += [int(each.value) for each in records]
+            starts = {TopicPartition(OWN_TOPIC, each): 0 for each in range(PARTITIONS)}
+            with assigned_consumer(cluster, starts) as consumer:
+                while not (self.is_complete or self.failures):
+                    batch = consumer.poll(0.2)
+                    if batch is not None:
+                        self.read += map(int, batch.values())

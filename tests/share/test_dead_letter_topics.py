@@ -10,6 +10,7 @@ from tests.node.test_metrics import scrape
 from tests.share.member import Member, configure, errors
 from tests.share.test_failover import SETTINGS as CLUSTER_SETTINGS
 from tests.share.test_requests import SETTINGS, topic_id
+from tests.support.waiting import until
 
 from odradek.broker.share.dead_letters import (
     HEADER_DELIVERY_COUNT,
@@ -24,9 +25,8 @@ from odradek.client.admin.features import UpgradeType, update_features
 from odradek.client.admin.share_groups import StartOffset, describe_start_offsets
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import read_to_ends, records_of
 from odradek.client.errors import UnreachableError
-from odradek.client.offsets import EARLIEST, LATEST, offsets_at
 from odradek.client.producer import Producer
 from odradek.client.share.consumer import ShareConsumer, ShareRecord
 from odradek.model.config_resource import ResourceType
@@ -114,14 +114,7 @@ def wait_until_done(cluster: Cluster, name: str, offset: int) -> None:
 def letters(cluster: Cluster, name: str, partition: int = 0) -> list[Record]:
     """Return all records of the dead letter topic. It has no gaps."""
     key = TopicPartition(f"dlq.{name}", partition)
-    end = offsets_at(cluster, [key], LATEST)[key]
-    consumer = Consumer(cluster, reset_to=EARLIEST)
-    consumer.assign({key: 0})
-    found: list[Record] = []
-    while len(found) < end:
-        for records in consumer.poll(1_000).values():
-            found += records
-    return found
+    return [record for batch in read_to_ends(cluster, {key: 0}) for record in records_of(batch)]
 
 
 def offsets_of(records: list[Record]) -> list[int]:
@@ -147,7 +140,8 @@ def test_rejected_records_are_written(broker: Broker, client: WireClient, cluste
         for offset in (1, 2)
     ]
     name = "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total"
-    assert scrape(broker)[name, frozenset({("group", "plain")})] == 2
+    of_group = name, frozenset({("group", "plain")})
+    until(lambda: scrape(broker).get(of_group) == 2, "the records are counted")
 
 
 def test_records_are_copied_after_their_last_delivery(client: WireClient, cluster: Cluster) -> None:

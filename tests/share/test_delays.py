@@ -13,8 +13,7 @@ from odradek.client.admin.features import UpgradeType, update_features
 from odradek.client.admin.share_groups import StartOffset, describe_start_offsets
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
-from odradek.client.consumer import Consumer
-from odradek.client.offsets import EARLIEST
+from odradek.client.consuming.to_ends import read_to_ends, records_of
 from odradek.client.producer import Producer
 from odradek.client.share.consumer import ShareConsumer, ShareLimits, ShareRecord
 from odradek.core.share.dead_letters import Cause
@@ -101,12 +100,10 @@ def test_ordinary_consumers_read_delayed_records_at_once(cluster: Cluster) -> No
 
 
 def values(cluster: Cluster, topic: str, count: int) -> list[bytes | None]:
-    consumer = Consumer(cluster, reset_to=EARLIEST)
-    consumer.assign({TopicPartition(topic, 0): 0})
     found: list[bytes | None] = []
     while len(found) < count:
-        for records in consumer.poll(1_000).values():
-            found += [each.value for each in records]
+        batches = read_to_ends(cluster, {TopicPartition(topic, 0): 0})
+        found = [each for batch in batches for each in batch.values()]
     return found
 
 
@@ -164,11 +161,10 @@ def test_what_is_not_delivered_in_time_is_a_dead_letter(cluster: Cluster) -> Non
     send(cluster, name, (b"old", now_ms() - 600_001), (b"new", now_ms() - 10))
     with ShareConsumer(cluster, name, [name], limits=QUICK) as consumer:
         assert [record.value for record, _ in taken(consumer, 1)] == [b"new"]
-    letter = Consumer(cluster, reset_to=EARLIEST)
-    letter.assign({TopicPartition("dlq.mortal", 0): 0})
-    while not (found := letter.poll(1_000)):
+    place = {TopicPartition("dlq.mortal", 0): 0}
+    while not (found := list(read_to_ends(cluster, place))):
         pass
-    (record,) = next(iter(found.values()))
+    (record,) = records_of(found[0])
     assert record.value == b"old"
     assert dict(record.headers)["__dlq.errors.message"] == Cause.EXPIRED.value.encode()
 

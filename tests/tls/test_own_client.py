@@ -9,7 +9,7 @@ from odradek.client import aio
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
-from odradek.client.consumer import Consumer
+from odradek.client.consuming.to_ends import read_to_ends
 from odradek.client.errors import ClientError, ClosedAtOnceError, SecurityError
 from odradek.client.producer import Producer
 from odradek.client.security import parse_security
@@ -59,12 +59,8 @@ def test_records_over_tls(ports, pki, versions):
         with Producer(cluster) as producer:
             for value in values:
                 producer.send("orders", value)
-        consumer = Consumer(cluster)
-        consumer.assign({partition: 0})
-        found = []
-        while not found or found[-1] != values[-1]:
-            for records in consumer.poll(10_000).values():
-                found += [record.value for record in records]
+        batches = read_to_ends(cluster, {partition: 0})
+        found = [each for batch in batches for each in batch.values()]
     assert found[-20:] == values
 
 

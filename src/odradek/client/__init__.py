@@ -11,7 +11,6 @@ Apache Kafka's protocol. The modules, from the lowest layer to the highest:
   in transactions that several processes share.
 - `aio` has the producer for asyncio, around the same machines. `serializers` convert keys and values.
 - `consuming/` has the consumer, with a group or without.
-- `fetcher`, `consumer` and `group/` are what consumers were before: programs move to `consuming/`.
 - `share/` is a member of a share group: `consumer`, its state machines, and `keeper`, its optional
   thread.
 - `offsets` converts "earliest", "latest" or a time to offsets; `commits` fetches and commits a

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from odradek.client.cluster import Cluster
-from odradek.client.fetcher import FetchLimits
-from odradek.client.group.group_consumer import GroupConsumer
-from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from odradek.client.consuming.consumer import Consumer
+from odradek.client.consuming.options import CONSUMER_SETTINGS
 from odradek.client.producer import Producer
 from odradek.client.producer.options import PRODUCER_SETTINGS
 from odradek.client.shell.settings import CONNECTION_SETTINGS, Given
@@ -95,28 +94,34 @@ class Clients:
 
     def consumer(
         self,
-        cluster: Cluster,
+        client_id: str,
         group: str,
         topics: Sequence[str],
         connector: Mapping[str, str],
         **callbacks: Any,
-    ) -> GroupConsumer:
-        """Return a member of a group. The caller closes it, and the cluster."""
+    ) -> Consumer:
+        """Return a member of a group, which the caller closes.
+
+        Raises:
+            ConfigError: a setting is invalid.
+        """
         merged = self._merged("consumer", connector)
-        reset = EARLIEST if merged.get("auto.offset.reset", "earliest") != "latest" else LATEST
-        is_committed = merged.get("isolation.level", "").lower() == "read_committed"
-        return GroupConsumer(
-            cluster,
-            merged.get("group.id", group),
-            topics,
-            isolation=READ_COMMITTED if is_committed else READ_UNCOMMITTED,
-            limits=FetchLimits(),
-            reset_to=reset,
-            session_timeout_ms=_number(merged, "session.timeout.ms"),
-            heartbeat_interval_ms=_number(merged, "heartbeat.interval.ms"),
-            max_poll_interval_ms=_number(merged, "max.poll.interval.ms") or 300_000,
-            **callbacks,
-        )
+        settings = {
+            "client.id": client_id,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            **merged,
+        }
+        known = self._known("consumer", settings, CONSUMER_SETTINGS)
+        # The task decides what is committed, and converters decode.
+        for name in ("key.deserializer", "value.deserializer"):
+            known.pop(name, None)
+        try:
+            consumer = Consumer({**known, "enable.auto.commit": False})
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        consumer.subscribe(topics, **callbacks)
+        return consumer
 
 
 def _prefixed(given: Mapping[str, str], prefix: str) -> dict[str, str]:
@@ -125,13 +130,3 @@ def _prefixed(given: Mapping[str, str], prefix: str) -> dict[str, str]:
         for name, value in given.items()
         if name.startswith(prefix) and not name.startswith(f"{prefix}override.")
     }
-
-
-def _number(settings: Mapping[str, str], name: str) -> int | None:
-    value = settings.get(name)
-    if value is None:
-        return None
-    try:
-        return int(value)
-    except ValueError:
-        raise ConfigError.of(name, value, "Not a number of type INT") from None

@@ -9,8 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
 from odradek.client.cluster import Cluster
+from odradek.client.consuming.consumer import Consumer
+from odradek.client.consuming.to_ends import records_of
+from odradek.client.core.consumed_batch import Batch
 from odradek.client.errors import ClientError
-from odradek.client.group.group_consumer import GroupConsumer
 from odradek.connect.error_handler import DeadLetters, ErrorHandler, Skipped
 from odradek.connect.pipeline import Pipeline
 from odradek.connect.runner import Listener, Runner
@@ -142,7 +144,7 @@ class SinkRunner(Runner):
         make_errors: Callable[[threading.Event, DeadLetters | None], ErrorHandler],
         make_dead_letters: Callable[[Callable[..., Record | None]], DeadLetters | None],
         cluster: Cluster,
-        make_consumer: Callable[..., GroupConsumer],
+        make_consumer: Callable[..., Consumer],
         topics: Sequence[str],
         pattern: str | None,
         commit_interval_ms: int,
@@ -161,7 +163,7 @@ class SinkRunner(Runner):
         self._context = Context(self.errors, self._original)
         self._originals: dict[tuple[str, int, int], Record] = {}
         self._sink: SinkTask | None = None
-        self._consumer: GroupConsumer | None = None
+        self._consumer: Consumer | None = None
         self._batch: list[SinkRecord] = []
         self._next_positions: dict[TopicPartition, int] = {}
         self._is_retrying = False
@@ -225,7 +227,7 @@ class SinkRunner(Runner):
 
     # -- the group ------------------------------------------------------------------------------
 
-    def _joined(self) -> GroupConsumer | None:
+    def _joined(self) -> Consumer | None:
         """Return the consumer; None if no topic matches the pattern yet."""
         if self._pattern is not None and time.monotonic() >= self._topics_at:
             self._topics_at = time.monotonic() + _TOPICS_SECONDS
@@ -254,7 +256,9 @@ class SinkRunner(Runner):
             return self._topics
         return sorted(each for each in topics if pattern.matches(each))
 
-    def _assigned(self, positions: Mapping[TopicPartition, int]) -> None:
+    def _assigned(self, partitions: Partitions) -> None:
+        assert self._consumer is not None, "its callback was called"
+        positions = {each: self._consumer.position(each) for each in partitions}
         self._progress.opened(positions)
         self._context.assigned(set(self._progress.delivered))
         self._is_held = False
@@ -301,10 +305,10 @@ class SinkRunner(Runner):
 
     # -- records --------------------------------------------------------------------------------
 
-    def _hold(self, consumer: GroupConsumer) -> None:
+    def _hold(self, consumer: Consumer) -> None:
         """Pause all partitions while the task is paused or the same records come again."""
         wanted = self.is_paused or self._is_retrying
-        assigned = list(consumer.positions)
+        assigned = consumer.assignment
         if wanted and not self._is_held and assigned:
             consumer.pause(assigned)
             self._is_held = True
@@ -312,19 +316,19 @@ class SinkRunner(Runner):
             consumer.resume(assigned)
             self._is_held = False
 
-    def _serve_asks(self, consumer: GroupConsumer) -> None:
+    def _serve_asks(self, consumer: Consumer) -> None:
         """Do what the task asked for since the last call."""
-        seek = {k: v for k, v in self._context.take_seek().items() if k in consumer.positions}
+        seek = {k: v for k, v in self._context.take_seek().items() if k in consumer.assignment}
         if seek:
-            consumer.seek(seek)
+            _seek(consumer, seek)
             self._progress.rewound(seek)
         pauses = self._context.take_pauses()
         if pauses is not None and not self._is_held:
-            assigned = set(consumer.positions)
-            consumer.pause(list(pauses & assigned))
-            consumer.resume(list(assigned - pauses))
+            assigned = consumer.assignment
+            consumer.pause(pauses & assigned)
+            consumer.resume(assigned - pauses)
 
-    def _iterate(self, consumer: GroupConsumer) -> None:
+    def _iterate(self, consumer: Consumer) -> None:
         wait_ms = min(_POLL_MS, self._progress.due_ms(self._now_ms()))
         asked_ms = self._context.take_timeout_ms()
         if self._is_retrying:
@@ -335,28 +339,28 @@ class SinkRunner(Runner):
             # No record can arrive, so `poll` would return at once.
             self._stopping.wait(wait_ms / 1000)
             wait_ms = 0
-        polled = consumer.poll(wait_ms)
+        polled = consumer.poll(wait_ms / 1000)
         if not self._is_retrying:
-            self._convert(polled, consumer)
+            self._convert(polled)
         if not self.is_paused:
             self._deliver()
 
-    def _convert(
-        self, polled: Mapping[TopicPartition, list[Record]], consumer: GroupConsumer
-    ) -> None:
+    def _convert(self, polled: Batch | None) -> None:
         keeps = self.errors.reports and self._dead_letters is not None
         self._originals = {}
-        for place, records in polled.items():
-            for record in records:
-                if keeps:
-                    self._originals[place.topic, place.partition, record.offset] = record
-                try:
-                    found = self._pipeline.decode(place, record, self.errors)
-                except Skipped:
-                    continue
-                if found is not None:
-                    self._batch.append(found)
-        self._next_positions.update({k: v for k, v in consumer.positions.items() if k in polled})
+        if polled is None:
+            return
+        place = polled.topic_partition
+        for record in records_of(polled):
+            if keeps:
+                self._originals[place.topic, place.partition, record.offset] = record
+            try:
+                found = self._pipeline.decode(place, record, self.errors)
+            except Skipped:
+                continue
+            if found is not None:
+                self._batch.append(found)
+        self._next_positions[place] = polled.next_offset
 
     def _deliver(self) -> None:
         assert self._sink is not None, "the task was made before the consumer"
@@ -377,7 +381,7 @@ class SinkRunner(Runner):
 
     # -- commits --------------------------------------------------------------------------------
 
-    def _commit(self, consumer: GroupConsumer, *, is_closing: bool) -> None:
+    def _commit(self, consumer: Consumer, *, is_closing: bool) -> None:
         """Commit what the task says is safe. If it fails, read on from the last commit."""
         sequence = self._progress.began(self._now_ms())
         if self._dead_letters is not None:
@@ -394,15 +398,20 @@ class SinkRunner(Runner):
                 error,
             )
             committed = self._progress.committed
-            known = {k: v for k, v in committed.items() if k in consumer.positions}
-            consumer.seek(known)
+            known = {k: v for k, v in committed.items() if k in consumer.assignment}
+            _seek(consumer, known)
             self._progress.rewound(known)
             return
         offsets = self._progress.commitable(wanted or {})
         if not offsets:
             return
         try:
-            if consumer.commit(offsets):
-                self._progress.commit_done(sequence, offsets)
+            consumer.commit(offsets)
+            self._progress.commit_done(sequence, offsets)
         except ClientError as error:
             log.warning("task %s: the commit failed: %s", self.task, error)
+
+
+def _seek(consumer: Consumer, positions: Mapping[TopicPartition, int]) -> None:
+    for each, offset in positions.items():
+        consumer.seek(each, offset)

@@ -262,7 +262,9 @@ class Worker:
         group = sink_group(connector, task.connector)
 
         def make_consumer(wanted: Sequence[str], **callbacks: Any) -> Any:
-            return self.clients.consumer(cluster, group, wanted, connector, **callbacks)
+            return self.clients.consumer(
+                f"connector-consumer-{name}", group, wanted, connector, **callbacks
+            )
 
         def make_dead_letters(
             originals: Callable[[str, int, int], Record | None],

@@ -132,6 +132,11 @@ def consumer_settings(given: Given, request_timeout_ms: int = 30_000) -> Consume
     for name in others:
         if given.has(name):
             raise ValueError(f"{name} cannot be set when group.protocol={protocol.upper()}")
+    if member is not None and member.heartbeat_interval_ms >= member.session_timeout_ms:
+        raise ValueError(
+            f"heartbeat.interval.ms is {member.heartbeat_interval_ms}; it must be lower than "
+            f"session.timeout.ms, which is {member.session_timeout_ms}"
+        )
     return ConsumerSettings(
         fetch,
         member,
@@ -164,13 +169,7 @@ def _member(given: Given, common: Mapping[str, Any], rack: str) -> MemberSetting
         raise ValueError("group.id is empty; leave it out to read without a group")
     numbers = _numbers(given, _MEMBER_NUMBERS)
     instance_id = given.text("group.instance.id") or None
-    member = MemberSettings(group_id, instance_id, rack, **numbers, **common)
-    if member.heartbeat_interval_ms >= member.session_timeout_ms:
-        raise ValueError(
-            f"heartbeat.interval.ms is {member.heartbeat_interval_ms}; it must be lower than "
-            f"session.timeout.ms, which is {member.session_timeout_ms}"
-        )
-    return member
+    return MemberSettings(group_id, instance_id, rack, **numbers, **common)
 
 
 def _assignors(given: Given) -> tuple[str, ...]:
