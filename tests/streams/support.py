@@ -78,7 +78,7 @@ class Groups(Coordinator):
         self.answers = {}
         """The last response to each member."""
 
-    def beat(self, member_id, *, epoch=None, owned=True, group_id=GROUP, **fields):
+    def beat(self, member_id, *, epoch=None, owned=True, group_id=GROUP, version=0, **fields):
         """The response, or the error. `owned` are tasks; True means those of the last response."""
         sent = self.epochs.get(member_id, 0) if epoch is None else epoch
         if sent == 0:
@@ -96,7 +96,7 @@ class Groups(Coordinator):
             warmup_tasks=tasks[2],
             **fields,
         )
-        outcome = self.call(self.groups.streams_heartbeat, self.context(0), request)
+        outcome = self.call(self.groups.streams_heartbeat, self.context(version), request)
         if isinstance(outcome, ErrorCode):
             return outcome
         answer = outcome.response

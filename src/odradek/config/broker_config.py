@@ -171,6 +171,7 @@ class BrokerConfig(View):
     group_streams_max_assignment_interval_ms: int
     group_streams_max_standby_replicas: int
     group_streams_max_size: int
+    group_streams_topology_description_plugin_class: str | None
 
     share_coordinator_load_buffer_size: int
     share_coordinator_write_timeout_ms: int

@@ -1,12 +1,14 @@
-"""StreamsGroupDescribe (89), version 0: state, topology, members and tasks of Streams groups.
+"""StreamsGroupDescribe (89), versions 0-1: state, topology, members and tasks of Streams groups.
 
 - If a group does not exist or has another type, the error is GROUP_ID_NOT_FOUND.
 - A group with a topic that the client may not DESCRIBE gets the error TOPIC_AUTHORIZATION_FAILED.
+- Version 1 has the name of the assignor and, if it is asked for, the description of the topology.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from odradek.broker.broker import Broker
 from odradek.broker.clients.request_context import RequestContext
@@ -31,7 +33,10 @@ async def handle(
         broker,
         context,
         request.group_ids,
-        broker.coordinators.groups.describe_streams_groups,
+        partial(
+            broker.coordinators.groups.describe_streams_groups,
+            with_description=request.include_topology_description,
+        ),
         DescribedGroup,
         with_operations=request.include_authorized_operations,
     )

@@ -153,10 +153,11 @@ _TABLE = (
     _served("DeleteShareGroupState", 0, 0, BROKER),
     _served("ReadShareGroupStateSummary", 0, 1, BROKER),
     _served("StreamsGroupHeartbeat", 0, 0, BROKER),
-    _served("StreamsGroupDescribe", 0, 0, BROKER),
+    _served("StreamsGroupDescribe", 0, 1, BROKER),
     _served("DescribeShareGroupOffsets", 0, 1, BROKER),
     _served("AlterShareGroupOffsets", 0, 0, BROKER),
     _served("DeleteShareGroupOffsets", 0, 0, BROKER),
+    _served("StreamsGroupTopologyDescriptionUpdate", 0, 0, BROKER),
     _served("UnregisterController", 0, 0, FORWARDED, CONTROLLER),
 )
 

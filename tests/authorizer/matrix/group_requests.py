@@ -341,6 +341,10 @@ def _streams() -> list[Request]:
             {"group_ids": list(_GROUPS), "include_authorized_operations": True},
             groups(DESCRIBE, *_SOME),
         ),
+        Request(
+            "", "StreamsGroupTopologyDescriptionUpdate", 0,
+            {"group_id": "g", "member_id": "m", "topology_description": {}}, groups(READ),
+        ),
     ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from odradek.core.group.consumer.heartbeat import validate
 from odradek.core.group.coordinator.machine import GroupMachine
 from odradek.core.group.group import Committer, GroupType, Requester
 from odradek.core.group.state import GroupState, OffsetCounts
+from odradek.core.group.streams.descriptions import validate as validate_description
 from odradek.core.group.streams.validation import validate as validate_streams
 from odradek.core.metadata.delta import MetadataDelta
 from odradek.core.metadata.image import MetadataImage, TopicImage
@@ -52,6 +53,12 @@ from odradek.wire.generated.streams_group_describe_response import (
     DescribedGroup as DescribedStreamsGroup,
 )
 from odradek.wire.generated.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from odradek.wire.generated.streams_group_topology_description_update_request import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
+from odradek.wire.generated.streams_group_topology_description_update_response import (
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
 from odradek.wire.generated.sync_group_request import SyncGroupRequest
 
 log = logging.getLogger("odradek.group")
@@ -210,6 +217,25 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         shard = self._shard(request.group_id)
         return shard.write(shard.machine.streams.heartbeat, request, self._requester(context))
 
+    async def update_topology_description(
+        self, request: StreamsGroupTopologyDescriptionUpdateRequest
+    ) -> StreamsGroupTopologyDescriptionUpdateResponse:
+        """Perform StreamsGroupTopologyDescriptionUpdate.
+
+        If the log refuses the description because it is too large, it is noted as failed.
+        """
+        validate_description(request, self._config)
+        shard = self._shard(request.group_id)
+        descriptions = shard.machine.streams.descriptions
+        answer: StreamsGroupTopologyDescriptionUpdateResponse
+        try:
+            answer = await settled(shard.write(descriptions.update, request))
+        except ApiError as error:
+            if error.code != ErrorCode.UNKNOWN_SERVER_ERROR:
+                raise
+            answer = await settled(shard.write(descriptions.refuse, request))
+        return answer
+
     # -- offsets ------------------------------------------------------------------------------
 
     def commit_offsets(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
@@ -297,7 +323,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         return found
 
     async def describe_streams_groups(
-        self, group_ids: Iterable[str]
+        self, group_ids: Iterable[str], *, with_description: bool = False
     ) -> list[DescribedStreamsGroup]:
         """Return one result of StreamsGroupDescribe per group."""
         found: list[DescribedStreamsGroup] = []
@@ -306,7 +332,10 @@ class GroupCoordinator(Coordinator[GroupMachine]):
                 if not group_id:
                     raise ApiError(ErrorCode.INVALID_GROUP_ID)
                 shard = self._shard(group_id)
-                found += await settled(shard.read(shard.machine.streams.describe((group_id,))))
+                groups = shard.machine.streams.describe(
+                    (group_id,), with_description=with_description
+                )
+                found += await settled(shard.read(groups))
             except ApiError as error:
                 found.append(DescribedStreamsGroup(group_id=group_id, error_code=error.code))
         return found

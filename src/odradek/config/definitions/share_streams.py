@@ -139,7 +139,7 @@ group.streams.task.offset.interval.ms  int  = 60000  >=1  medium  internal
 group.streams.min.task.offset.interval.ms  int  = 15000  >=1  medium  internal
     Minimum value of `group.streams.task.offset.interval.ms`.
 
-[unsupported: topology descriptions are not stored]
-group.streams.topology.description.plugin.class  class  medium
-    Java class that stores the descriptions of topologies.
+[honoured]
+group.streams.topology.description.plugin.class  class  {org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin}  medium
+    `org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin`: the coordinators keep descriptions of the topologies of Streams groups, in `__consumer_offsets`. Without it there are none. No other class is supported.
 """

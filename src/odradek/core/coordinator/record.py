@@ -41,7 +41,7 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
     key, value, version = record
     kind = key.API_KEY
     assert kind is not None
-    parts: list[Any] = [_NUMBERS[kind]]
+    parts: list[Any] = [_NUMBERS[kind] if kind < len(_NUMBERS) else _NUMBER.pack(kind)]
     append: Callable[[Any], object] = parts.append
     key.ENCODERS[0](key, append)
     key_bytes = b"".join(parts)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from importlib import import_module
 
 from odradek.core.coordinator.record import CoordinatorRecord, KeyMessages
+from odradek.core.group import description_record
 from odradek.wire.generated.group_metadata_key import GroupMetadataKey
 from odradek.wire.generated.group_metadata_value import GroupMetadataValue, MemberMetadata
 from odradek.wire.generated.offset_commit_key import OffsetCommitKey
@@ -53,6 +54,10 @@ def _messages() -> KeyMessages:
             module = import_module(f"odradek.wire.generated.{snake_case(class_name)}")
             classes.append(getattr(module, class_name))
         found[kind] = (classes[0], classes[1])
+    found[description_record.KIND] = (
+        description_record.DescriptionKey,
+        description_record.DescriptionValue,
+    )
     return found
 
 

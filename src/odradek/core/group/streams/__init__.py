@@ -24,7 +24,8 @@ The coordinator processes a member's heartbeat in these steps (`heartbeat`):
    its own process has no copy, and a standby task only when its own process does not have the task.
 
 If members have endpoints (`application.server`), the responses contain the partitions that each
-endpoint has, so that the application finds the instance with the state of a key (`endpoints`). The
+endpoint has, so that the application finds the instance with the state of a key (`endpoints`).
+Members may be asked to describe their topology for administrators (`descriptions`). The
 state of a group is in `group`, and `replay` changes it.
 
 The model is Apache Kafka's package `org.apache.kafka.coordinator.group.streams` and its part of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from odradek.core.group.streams.assignor import NAME
 from odradek.core.group.streams.configuration import ConfiguredTopology, InternalTopic
 from odradek.core.group.streams.group import StreamsGroup
 from odradek.core.group.streams.member import StreamsMember
@@ -30,6 +31,7 @@ def describe(group: StreamsGroup) -> DescribedGroup:
         group_state=group.state_name,
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
+        assignor_name=NAME,
         topology=_topology(group.topology, group.configured),
         members=[
             _member(each, group.targets.get(each.member_id)) for each in group.members.values()

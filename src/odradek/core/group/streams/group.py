@@ -46,6 +46,7 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         """The epoch of the topology if all its topics exist; otherwise -1."""
         self.last_assignment_configs: Mapping[str, str] = NO_CONFIGS
         """The settings with which the last target assignment was computed."""
+        self.description_epochs = records.DescriptionEpochs()
         self._active_owners: Owners = {}
         self._standby_owners: Owners = {}
         self._warmup_owners: Owners = {}
@@ -111,7 +112,10 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """See `Group`."""
-        return records.group_tombstones(self.group_id, self.members)
+        has_description = self.description_epochs.stored != records.NO_DESCRIPTION
+        return records.group_tombstones(
+            self.group_id, self.members, has_description=has_description
+        )
 
     def cancel_timers(self, timers: TimerTable) -> None:
         """See `Group`."""
@@ -167,6 +171,10 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         """Set the epoch of the validated topology, and the settings of the assignment."""
         self._journal.assign(self, "validated_topology_epoch", topology_epoch)
         self._journal.assign(self, "last_assignment_configs", configs)
+
+    def set_description_epochs(self, epochs: records.DescriptionEpochs) -> None:
+        """Set the epochs of the stored and of the failed description."""
+        self._journal.assign(self, "description_epochs", epochs)
 
     def update_member(self, member: StreamsMember) -> None:
         """Add or replace a member."""

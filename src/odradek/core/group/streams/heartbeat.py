@@ -93,7 +93,12 @@ class StreamsHeartbeat:
             group_epoch += 1
             log.append(
                 records.group_metadata(
-                    group.group_id, group_epoch, metadata_hash, validated_epoch, configs
+                    group.group_id,
+                    group_epoch,
+                    metadata_hash,
+                    validated_epoch,
+                    configs,
+                    group.description_epochs,
                 )
             )
             self._state.note(group.group_id, f"epoch {group_epoch}: members or topics changed")
@@ -251,6 +256,7 @@ class StreamsHeartbeat:
             group.metadata_hash,
             group.validated_topology_epoch,
             group.last_assignment_configs,
+            group.description_epochs,
         )
         log = [*records.member_tombstones(group.group_id, member.member_id), epoch]
         if len(group.members) == 1:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from odradek.core.coordinator.record import CoordinatorRecord
+from odradek.core.group.description_record import DescriptionKey, DescriptionValue
 from odradek.core.group.modern.tombstones import Keys
 from odradek.core.group.streams.member import StreamsMember
 from odradek.core.group.streams.tasks import HeldTasks, Tasks, TaskSet
@@ -44,6 +46,15 @@ from odradek.wire.generated.streams_group_target_assignment_metadata_value impor
 from odradek.wire.generated.streams_group_topology_key import StreamsGroupTopologyKey
 from odradek.wire.generated.streams_group_topology_value import StreamsGroupTopologyValue
 
+NO_DESCRIPTION: Final = -1
+
+
+class DescriptionEpochs(NamedTuple):
+    """The epochs of the topologies whose descriptions are stored, or cannot be stored."""
+
+    stored: int = NO_DESCRIPTION
+    failed: int = NO_DESCRIPTION
+
 
 def group_metadata(
     group_id: str,
@@ -51,6 +62,7 @@ def group_metadata(
     metadata_hash: int,
     validated_topology_epoch: int,
     assignment_configs: Mapping[str, str],
+    descriptions: DescriptionEpochs,
 ) -> CoordinatorRecord:
     """Return the record of the group epoch."""
     value = StreamsGroupMetadataValue(
@@ -60,8 +72,15 @@ def group_metadata(
         last_assignment_configs=[
             LastAssignmentConfig(key=key, value=text) for key, text in assignment_configs.items()
         ],
+        stored_description_topology_epoch=descriptions.stored,
+        failed_description_topology_epoch=descriptions.failed,
     )
     return CoordinatorRecord(StreamsGroupMetadataKey(group_id=group_id), value)
+
+
+def description(group_id: str, value: DescriptionValue | None) -> CoordinatorRecord:
+    """Return the record of the description of the topology. None deletes it."""
+    return CoordinatorRecord(DescriptionKey(group_id=group_id), value)
 
 
 def topology(group_id: str, value: StreamsGroupTopologyValue) -> CoordinatorRecord:
@@ -161,9 +180,12 @@ KEYS = Keys(
 member_tombstones = KEYS.of_member
 
 
-def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[CoordinatorRecord]:
+def group_tombstones(
+    group_id: str, member_ids: Iterable[str], *, has_description: bool
+) -> list[CoordinatorRecord]:
     """Return the tombstones of a group."""
     others = [
+        *((description(group_id, None),) if has_description else ()),
         CoordinatorRecord(StreamsGroupMetadataKey(group_id=group_id), None),
         CoordinatorRecord(StreamsGroupTopologyKey(group_id=group_id), None),
     ]
