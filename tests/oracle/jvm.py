@@ -161,6 +161,20 @@ def connect(lines: Iterable[str]) -> list[str]:
     return run.stdout.splitlines()
 
 
+def connect_protocol(lines: Iterable[str]) -> list[str]:
+    """Return how Kafka Connect writes messages of groups that it has read (see ConnectProtocol.java).
+
+    Raises:
+        Missing: Java or Maven is not installed.
+    """
+    command = _command("ConnectProtocol.java", [kafka_jars()[0].parent / "*"])
+    text = "".join(each + "\n" for each in lines)
+    run = subprocess.run(
+        command, input=text, check=True, capture_output=True, text=True, timeout=300
+    )
+    return run.stdout.splitlines()
+
+
 def formats(lines: list[tuple[str, ...]]) -> list[str]:
     """Run Apache Kafka's StorageTool for each list of words. Return "ok" or the error of each.
 
