@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,8 @@ def test_records_and_errors_pass_between_the_processes(broker, tmp_path: Path):
         lines = [each.split() for each in file.read_text().splitlines()]
         assert [int(each[0]) for each in lines] == list(range(len(lines)))
         assert {int(each[2]) for each in lines}.isdisjoint({os.getpid()})
+        os.kill(int(lines[0][2]), signal.SIGINT)  # as Ctrl-C on a terminal does
+        lab.until(lambda: len(file.read_text().splitlines()) > len(lines) + 20)
         assert int(lines[-1][3]) > 0, "the task was told which records are written"
         lab.until(lambda: lab.ask("GET", "/connectors/writer/offsets").body["offsets"] != [])
         assert lab.ask("PUT", "/connectors/writer/stop").status == 204

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from pathlib import Path
@@ -50,6 +51,9 @@ def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
     from odradek.connectors import OWN
     from odradek.core.connect.errors import ConnectError
 
+    logging.basicConfig(
+        level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+    )
     stopping = threading.Event()
 
     def stop(_number: int, _frame: FrameType | None) -> None:

@@ -17,6 +17,7 @@ import contextlib
 import importlib
 import itertools
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -379,4 +380,7 @@ def _commit_records(task: SourceTask, told: Sequence[tuple[SourceRecord, int | N
 
 
 if __name__ == "__main__":
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C stops the worker, which then stops the tasks
     _Child(Connection(int(sys.argv[1]))).serve()

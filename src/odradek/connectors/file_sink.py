@@ -48,6 +48,7 @@ class FileStreamSinkTask(SinkTask):
         assert self._out is not None, "the task was started"
         if records:
             self._out.write("".join(f"{java_text(each.value)}\n" for each in records))
+            self._out.flush()
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See `SinkTask`."""
