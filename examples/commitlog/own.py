@@ -98,8 +98,9 @@ def follow(places: Places, source: Source, key_names: list[str], replica: Table)
     """Apply the changes that are there now, and that the replica does not have yet."""
 
     def apply(changed: DataFrame, batch: int) -> None:
-        ordered = changed.orderBy("partition", "offset").select("row_key", "content")
-        replica.apply(batch, map(tuple, ordered.collect()))
+        # An `orderBy` of Spark would read the records twice, once to find the ranges.
+        ordered = sorted(changed.collect(), key=lambda row: (row.partition, row.offset))
+        replica.apply(batch, ((row.row_key, row.content) for row in ordered))
 
     rows = source.stream(places, max(1000, source.count // 4), group="replica")
     query = (

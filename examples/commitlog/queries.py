@@ -24,8 +24,9 @@ def follow(places: Places, replica: Replica, per_batch: int) -> None:
     """Apply the changes that are there now, and that the replica does not have yet."""
 
     def apply(changes: DataFrame, batch: int) -> None:
-        ordered = _fields(changes).orderBy("partition", "offset")
-        replica.apply(batch, _pairs(ordered.collect()))
+        # An `orderBy` of Spark would read the records twice, once to find the ranges.
+        rows = _fields(changes).collect()
+        replica.apply(batch, _pairs(sorted(rows, key=lambda row: (row.partition, row.offset))))
 
     query = (
         places.stream(AIRCRAFT, per_batch=per_batch)
