@@ -333,6 +333,26 @@ def test_records_that_contradict_their_header():
     assert lab.position() == 0, "it does not move past them"
 
 
+def test_iteration_decodes_a_batch_in_pieces():
+    lab = Lab(checks_crcs=False)
+    lab.assign(T, at=3)
+    lab.answer(batch(0, 600))
+    some = lab.machine.take()
+    assert [each.offset for each in some] == [each.offset for each in some.records()]
+    assert [each.offset for each in some] == list(range(3, 600))
+    wrong = bytearray(batch(600, 600))
+    wrong[-1] = 2  # the number of headers of the last record
+    lab.read()
+    lab.answer(wrong)
+    some = lab.machine.take()
+    seen = []
+    with pytest.raises(CorruptRecordsError, match="offset 600"):
+        seen.extend(each.offset for each in some)
+    assert seen == list(range(600, 600 + len(seen)))
+    assert len(seen) in (0, 512)
+    assert lab.position() == 600
+
+
 def test_records_that_are_not_whole():
     lab = Lab()
     lab.assign(T, at=0)

@@ -234,7 +234,7 @@ class Consumer(ConsumerCalls):
                 self._next_rest(iter(()))
                 batch = await self.poll(SLICE_SECONDS)
                 if batch is not None:
-                    self._next_rest(iter(batch.records()))
+                    self._next_rest(iter(batch))
                 poll_at = time.monotonic() + SLICE_SECONDS
 
     async def _stay_member(self, record: Record) -> None:

@@ -276,7 +276,7 @@ class Consumer(ConsumerCalls):
         self._next_rest(iter(()))
         batch = self.poll(SLICE_SECONDS)
         if batch is not None:
-            self._next_rest(iter(batch.records()))
+            self._next_rest(iter(batch))
 
     def _stay_member(self, record: Record) -> None:
         """Poll the member in the middle of a batch, the rest of which may be dropped then."""

@@ -13,6 +13,7 @@ The type `i64` makes compiled code faster. In interpreted code, the same values 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from odradek.client.errors import CorruptRecordsError
@@ -30,6 +31,8 @@ CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 PAYLOAD_BYTES_MAX: Final = 2**31 - 1
 """The limit of a batch's size after decompression."""
+PIECE: Final = 256
+"""How many records iteration decodes at a time."""
 _NO_HEADERS: Final[Headers] = ()
 
 
@@ -139,7 +142,22 @@ class Batch:
         return True
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self.records())
+        """Iterate over the records. Some at a time are decoded, so that their memory is used again."""
+        if self._decoder is not None:
+            return iter(self.records())
+        return chain.from_iterable(self._pieces())
+
+    def _pieces(self) -> Iterator[list[Record]]:
+        number, position, count = 0, 0, self.data.count
+        while True:
+            found: list[Record] = []
+            try:
+                number, position = self._decode_some(found, number, position, PIECE)
+            except (RecordsError, IndexError) as error:
+                raise self.corrupt(error) from error
+            yield found
+            if number >= count:
+                return
 
     def __repr__(self) -> str:
         return (
@@ -281,6 +299,14 @@ class Batch:
     # -- loops over the bytes -------------------------------------------------------------------
 
     def _records(self) -> list[Record]:
+        found: list[Record] = []
+        self._decode_some(found, 0, 0, self.data.count)
+        return found
+
+    def _decode_some(
+        self, found: list[Record], number: i64, position: i64, limit: i64
+    ) -> tuple[i64, i64]:
+        """Append up to `limit` records from a number and position on. Return where to go on."""
         payload = self.payload()
         size: i64 = len(payload)
         base_offset: i64 = self.data.base_offset
@@ -289,11 +315,11 @@ class Batch:
         is_append_time: bool = self.timestamp_type == LOG_APPEND_TIME
         shared_time: int = self.data.max_timestamp
         base_timestamp: int = self.data.base_timestamp
-        found: list[Record] = []
-        position: i64 = 0
-        number: i64 = 0
         count: i64 = self.data.count
-        while number < count:
+        last: i64 = number + limit
+        if last > count:
+            last = count
+        while number < last:
             number += 1
             end: i64 = 0
             end, position = _record_end(payload, position, size)
@@ -316,9 +342,9 @@ class Batch:
                 raise _malformed()
             time: int = shared_time if is_append_time else base_timestamp + int(timestamp)
             found.append(Record(self, offset, time, key, value, headers))
-        if position != size:
+        if number >= count and position != size:
             raise _malformed()
-        return found
+        return number, position
 
     def _items(self, is_key: bool) -> list[bytes | None]:
         payload = self.payload()
