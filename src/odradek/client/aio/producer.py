@@ -193,7 +193,7 @@ class Producer(AsyncShell, ProducerState):
             found, chosen, key, value, headers, timestamp, monotonic_ms(), callback
         )
         if self._records.has_due:
-            self._turn()
+            self._soon()
         else:
             self._arm()
         return delivery

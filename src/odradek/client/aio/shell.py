@@ -165,7 +165,7 @@ class AsyncShell:
         """Make the next turn due."""
         if not self._is_due and self._loop is not None:
             self._is_due = True
-            self._loop.call_soon(_run, weakref.ref(self))
+            self._loop.call_soon(_run_due, weakref.ref(self))
 
     def _turn(self) -> None:
         """Send and receive without waiting, call the callbacks, and wake those who wait."""
@@ -277,6 +277,13 @@ def _run(reference: weakref.ref[AsyncShell]) -> None:
     """Begin a turn, if the shell is not garbage."""
     shell = reference()
     if shell is not None:
+        shell._turn()
+
+
+def _run_due(reference: weakref.ref[AsyncShell]) -> None:
+    """Begin a turn, unless there was one since it became due."""
+    shell = reference()
+    if shell is not None and shell._is_due:
         shell._turn()
 
 
