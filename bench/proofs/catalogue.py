@@ -75,7 +75,8 @@ _SPARK_WRITES = (
     "src/odradek/spark/producing.py",
     "src/odradek/spark/distribution.py",
     "src/odradek/spark/readers.py",
-    "src/odradek/client/producer",
+    "src/odradek/client/producer/encoded.py",
+    "src/odradek/client/producer/transactions.py",
 )
 """What decides whether Spark writes each record once."""
 
