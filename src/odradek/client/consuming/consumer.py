@@ -173,6 +173,8 @@ class Consumer(ConsumerCalls):
 
     def _look_for_batch(self, deadline: Deadline) -> None:
         """Set `_taken` to the next batch, if there is one in time."""
+        if self._take_quickly():
+            return
         machine = self._machine
         is_in_time = True
         while True:
@@ -187,6 +189,26 @@ class Consumer(ConsumerCalls):
                         self._driver.send()
                     return
                 is_in_time = self._wait_until(self._has_news, deadline)
+
+    def _take_quickly(self) -> bool:
+        """Take a batch that waits already, if there is nothing else to do."""
+        machine = self._machine
+        if self._commit_calls or not machine.fetcher.has_news:
+            return False
+        with self._lock:
+            now_ms = monotonic_ms()
+            machine.polled(now_ms)
+            member = machine.member
+            if member is not None:
+                self._keep()
+                if member.is_at_rest or machine.take_event(now_ms) is not None:
+                    return False
+            if machine.commit_error is not None:
+                return False
+            self._taken = machine.take()
+            if machine.fetcher.is_due:
+                self._driver.send()
+        return self._taken is not None
 
     def _poll_member(self) -> None:
         """Note that the user polls, and work on what the group has assigned or revoked."""
