@@ -33,6 +33,7 @@ class Lab:
             "listeners": "http://127.0.0.1:0",
             "offset.flush.interval.ms": "200",
             "task.host": "thread",
+            "task.shutdown.graceful.timeout.ms": "60000",
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
         self.worker = StandaloneWorker(given, installed_plugins(*OWN, *plugins))
@@ -66,7 +67,7 @@ class Lab:
     def until(self, is_done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
         while not is_done():
-            assert time.monotonic() < deadline, "it did not happen within a minute"
+            assert time.monotonic() < deadline, "it did not happen in time"
             time.sleep(0.02)
 
 

@@ -171,16 +171,38 @@ def deviates(ask: Ask) -> bool:
     return True
 
 
-def answers(base: str, settled: Callable[[], None]) -> list[Answer]:
-    """Send the requests; before those about states, wait with `settled` until nothing changes."""
+_WANTED = {"pause": "PAUSED", "stop": "STOPPED", "resume": "RUNNING"}
+
+
+def _note(ask: Ask, status: int, wanted: dict[str, str]) -> None:
+    """Note which state a connector has in the end, after a request."""
+    method, path, body = ask
+    parts = path.strip("/").split("/")
+    if status >= 300 or parts[0] != "connectors":
+        return
+    if path == "/connectors" and method == "POST":
+        state = str(body.get("initial_state", "RUNNING")).upper()
+        wanted[body["name"].strip()] = state
+    elif method == "PUT" and parts[2:] == ["config"]:
+        wanted.setdefault(parts[1], "RUNNING")
+    elif method == "PUT" and parts[-1] in _WANTED:
+        wanted[parts[1]] = _WANTED[parts[-1]]
+    elif method == "DELETE" and len(parts) == 2:
+        wanted.pop(parts[1], None)
+
+
+def answers(base: str, settled: Callable[[dict[str, str]], None]) -> list[Answer]:
+    """Send the requests. Before those about states, `settled` gets the states in the end, and waits for them."""
     found: list[Answer] = []
+    wanted: dict[str, str] = {}
     with httpx.Client(base_url=base, timeout=60) as client:
         for method, path, body in script():
             if "status" in path:
-                settled()
+                settled(wanted)
             data = None if body is None else json.dumps(body).encode()
             headers = {"Content-Type": "application/json"} if data else {}
             answer = client.request(method, path, content=data, headers=headers)
+            _note((method, path, body), answer.status_code, wanted)
             location = (answer.headers.get("location") or "").removeprefix(base)
             kind = answer.headers.get("content-type")
             if answer.status_code in (404, 405):
@@ -205,5 +227,5 @@ def masked(value: Any) -> Any:
     return value
 
 
-def wait_a_moment() -> None:
+def wait_a_moment(_: dict[str, str]) -> None:
     time.sleep(1.5)

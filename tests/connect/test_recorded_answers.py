@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 from tests.connect.lab import Lab
 from tests.connect.rest_script import RECORDED, answers, deviates, script
 
 from odradek.testing import Broker
+
+
+def is_settled(lab: Lab, name: str, state: str) -> bool:
+    connector, tasks = lab.states(name)
+    return {connector, *tasks} == {state}
 
 
 def test_the_answers_are_those_of_apache_kafka(tmp_path: Path):
@@ -20,12 +24,9 @@ def test_the_answers_are_those_of_apache_kafka(tmp_path: Path):
     )
     with Broker() as broker, Lab(broker.bootstrap_servers, tmp_path) as lab:
 
-        def settled() -> None:
-            """Wait until the states of all tasks are those of their connectors."""
-            names = lab.ask("GET", "/connectors").body
-            for name in names:
-                lab.until(lambda name=name: len({lab.states(name)[0], *lab.states(name)[1]}) == 1)
-            time.sleep(0.01)
+        def settled(wanted: dict[str, str]) -> None:
+            for name, state in wanted.items():
+                lab.until(lambda name=name, state=state: is_settled(lab, name, state))
 
         ours = answers(f"http://127.0.0.1:{lab.worker.port}", settled)
     different = [

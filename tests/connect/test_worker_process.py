@@ -31,6 +31,7 @@ def test_files_are_copied_until_ctrl_c(tmp_path: Path):
             value_converter=string,
             offset_storage_file_filename=tmp_path / "offsets",
             listeners="http://127.0.0.1:0",
+            task_shutdown_graceful_timeout_ms=60_000,
         )
         reader = properties(
             tmp_path / "reader.properties",

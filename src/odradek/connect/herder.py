@@ -355,6 +355,8 @@ class Herder:
         return done
 
     def _take_tasks(self, name: str, configs: Sequence[Config]) -> None:
+        if self.configs.log.target_state(name) != TargetState.STARTED:
+            return  # it was stopped or deleted while its code made the configurations
         raw = self.configs.log.config(name) or {}
         configs = [self._variables.restored(each, raw) for each in configs]
         if not self.configs.log.needs_tasks(name, list(configs)):
