@@ -277,6 +277,26 @@ def test_a_follower_behind_the_start_of_the_leaders_log_starts_there(tmp_path) -
     run(tmp_path, scenario)
 
 
+def test_the_leaders_log_may_start_inside_of_a_batch(tmp_path) -> None:
+    """Whole batches are sent: the first one begins before the offset that was asked for."""
+
+    async def scenario(cluster: Cluster) -> None:
+        leader = cluster.nodes[1]
+        await committed(leader, b"1")
+        await cluster.stop(3)
+        await committed(leader, b"2", b"3", b"4", b"5")
+        await committed(leader, b"6")
+        leader.partition().log.delete_records_before(3)
+        cluster.restart(3)
+        await cluster.until(
+            lambda: len(cluster.controller.partitions[0].isr) == 3, "broker 3 is back in the ISR"
+        )
+        log = cluster.nodes[3].partition().log
+        assert (log.log_start_offset, log.log_end_offset) == (3, 6)
+
+    run(tmp_path, scenario)
+
+
 def test_records_are_deleted_when_all_live_replicas_have_deleted_them(tmp_path) -> None:
     async def scenario(cluster: Cluster) -> None:
         leader = cluster.nodes[1]

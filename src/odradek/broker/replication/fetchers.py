@@ -57,6 +57,9 @@ _client_id_length: Final = struct.Struct(">h").pack
 OnDone = Callable[[memoryview | None, Exception | None], None]
 
 
+_BASE_OFFSET_BYTES = 8
+
+
 class Connection(Protocol):
     """A connection to another broker, for example `network.client.NodeClient`."""
 
@@ -403,6 +406,7 @@ class LeaderFetcher:
         records = effect.records
         assert not isinstance(records, FileRange), "decoded records are bytes"
         if records:
+            _begin_with(partition.log, memoryview(records))
             partition.log.append_as_follower(records, effect.leader_epoch)
         size = len(records) if records else 0
         partition.follow_leader(effect.high_watermark, effect.log_start_offset, size)
@@ -424,6 +428,19 @@ class LeaderFetcher:
         log.log(level, "%s-%d: not replicated: %s", partition.topic, key.partition, refusal.message)
         is_final = not isinstance(refusal, DiskFull | RecordsRefused)
         self.machine.failed(self._now_ms(), key, leader_epoch, is_final=is_final)
+
+
+def _begin_with(log: PartitionLog, records: memoryview) -> None:
+    """Let an empty log begin with the first of these batches, if its start is inside of that batch.
+
+    The leader deletes records at any offset, but sends whole batches. A follower that begins at the
+    leader's first offset would refuse such a batch for ever, as in Apache Kafka before KAFKA-6361.
+    """
+    if len(records) < _BASE_OFFSET_BYTES or log.log_end_offset != log.log_start_offset:
+        return
+    base_offset = int.from_bytes(records[:_BASE_OFFSET_BYTES])
+    if base_offset < log.log_end_offset:
+        log.truncate_fully_and_start_at(base_offset)
 
 
 def _after_header(view: memoryview) -> int:
