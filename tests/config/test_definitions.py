@@ -8,7 +8,7 @@ from odradek.config import kerberos, oauth, oauth_login
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.checks import ConfigurationError, Secret, priorities
 from odradek.config.definition import Setting, SettingType, Status, value_text
-from odradek.config.group_config import GroupConfig
+from odradek.config.group_config import GroupConfig, group_bounds
 from odradek.config.registry import (
     OF_AUTHORIZER,
     broker_settings,
@@ -44,6 +44,12 @@ def test_all_settings_of_apache_kafka_are_there() -> None:
     of_groups = [name for name in group_settings() if not name.startswith("odradek.")]
     assert len(of_groups) == 27
     assert len(client_metrics_settings()) == 3
+
+
+def test_the_bounds_of_group_settings_exist() -> None:
+    for name in group_settings():
+        for bound in group_bounds(name):
+            assert bound is None or bound in broker_settings(), name
 
 
 @pytest.mark.parametrize("setting", ALL, ids=lambda each: each.name)
@@ -114,6 +120,7 @@ def test_every_honoured_setting_reaches_a_view() -> None:
         *("ssl.truststore.type", "ssl.truststore.location"),
         *("ssl.keystore.password", "ssl.truststore.password"),
         *("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates"),
+        "group.streams.min.task.offset.interval.ms",  # the bound of a group's setting
         *kerberos.PER_LISTENER,
         *oauth.PER_LISTENER,
         *oauth_login.SETTINGS,

@@ -12,17 +12,18 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import org.apache.kafka.coordinator.group.streams.assignor.AssignmentMemberSpec;
-import org.apache.kafka.coordinator.group.streams.assignor.GroupAssignment;
+import org.apache.kafka.coordinator.group.api.streams.assignor.GroupAssignment;
+import org.apache.kafka.coordinator.group.api.streams.assignor.TopologyDescriber;
+import org.apache.kafka.coordinator.group.streams.assignor.AssignmentConfigsImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.GroupSpecImpl;
+import org.apache.kafka.coordinator.group.streams.assignor.MemberMetadataAndStateImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
-import org.apache.kafka.coordinator.group.streams.assignor.TopologyDescriber;
 
 /**
  * Assigns tasks as Apache Kafka does, one group a line: the number of standby replicas, the
  * subtopologies (`id:tasks:1` or `id:tasks:0`, by commas) and then one word for each member, in the
- * order in which they are put into the table: `member|process|active|standby`, where tasks are
- * `id_partition` by commas. The answer has `member|active|standby` for each member.
+ * order in which they are put into the table: `member|process|active|standby|offsets`, where tasks
+ * are `id_partition` by commas. The answer has `member|active|standby` for each member.
  */
 public class AssignorOracle {
     public static void main(String[] arguments) throws Exception {
@@ -43,12 +44,12 @@ public class AssignorOracle {
             counts.put(parts[0], Integer.parseInt(parts[1]));
             if (parts[2].equals("1")) stateful.add(parts[0]);
         }
-        Map<String, AssignmentMemberSpec> members = new HashMap<>();
+        Map<String, MemberMetadataAndStateImpl> members = new HashMap<>();
         for (int number = 2; number < words.length; number++) {
             String[] parts = words[number].split("\\|", -1);
-            members.put(parts[0], new AssignmentMemberSpec(
-                Optional.empty(), Optional.empty(), tasks(parts[2]), tasks(parts[3]), Map.of(),
-                parts[1], Map.of(), Map.of(), Map.of()));
+            members.put(parts[0], new MemberMetadataAndStateImpl(
+                Optional.empty(), Optional.empty(), parts[1], Map.of(), tasks(parts[2]),
+                tasks(parts[3]), Map.of(), offsets(parts[4]), Map.of()));
         }
         TopologyDescriber topology = new TopologyDescriber() {
             @Override
@@ -67,7 +68,8 @@ public class AssignorOracle {
             }
         };
         GroupAssignment found = new StickyTaskAssignor().assign(
-            new GroupSpecImpl(members, Map.of("num.standby.replicas", words[0])), topology);
+            new GroupSpecImpl(members, AssignmentConfigsImpl.fromMap(Map.of("num.standby.replicas", words[0]))),
+            topology);
         List<String> answers = new ArrayList<>();
         new TreeMap<>(found.members()).forEach((id, tasks) -> answers.add(
             id + "|" + text(tasks.activeTasks()) + "|" + text(tasks.standbyTasks())));
@@ -81,6 +83,20 @@ public class AssignorOracle {
             int bar = each.lastIndexOf('_');
             found.computeIfAbsent(each.substring(0, bar), id -> new HashSet<>())
                 .add(Integer.parseInt(each.substring(bar + 1)));
+        }
+        return found;
+    }
+
+    /** Offsets are `id_partition=offset` by commas. */
+    private static Map<String, Map<Integer, Long>> offsets(String text) {
+        Map<String, Map<Integer, Long>> found = new HashMap<>();
+        for (String each : text.split(",")) {
+            if (each.isEmpty()) continue;
+            int bar = each.lastIndexOf('_');
+            int equals = each.indexOf('=');
+            found.computeIfAbsent(each.substring(0, bar), id -> new HashMap<>())
+                .put(Integer.parseInt(each.substring(bar + 1, equals)),
+                    Long.parseLong(each.substring(equals + 1)));
         }
         return found;
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from compat.lab.maven import kafka_jars
+from compat.lab.maven import next_jars
 from compat.lab.toolchain import Missing, require
 from tests.support.run_seed import seeds
 
@@ -19,11 +19,11 @@ from odradek.model.java_order import java_hash_order
 GROUPS = int(os.environ.get("ODRADEK_STREAMS_GROUPS", "500"))
 
 
-def specs(processes, targets=None):
+def specs(processes, targets=None, offsets=None):
     """Members by process, in Kafka's order."""
-    targets = targets or {}
+    targets, offsets = targets or {}, offsets or {}
     return {
-        each: MemberSpec(processes[each], targets.get(each, EMPTY))
+        each: MemberSpec(processes[each], targets.get(each, EMPTY), offsets.get(each, {}))
         for each in java_hash_order(processes)
     }
 
@@ -47,6 +47,13 @@ def test_a_task_stays_with_its_member():
 def test_an_active_task_goes_where_its_standby_was():
     target = {"b": Tasks({}, {"0": frozenset({1})})}
     result = assign(specs({"a": "p", "b": "q"}, target), {"0": SubtopologySpec(2, True)}, 1)
+    assert result["b"].active == {"0": {1}}
+
+
+def test_an_active_task_goes_where_most_of_its_state_is():
+    offsets = {"a": {("0", 1): 5}, "b": {("0", 1): 7}}
+    subtopologies = {"0": SubtopologySpec(2, True)}
+    result = assign(specs({"a": "p", "b": "q"}, offsets=offsets), subtopologies, 1)
     assert result["b"].active == {"0": {1}}
 
 
@@ -80,6 +87,22 @@ def some_group(random):
     )
 
 
+def some_offsets(random, processes, subtopologies):
+    """The offsets that some members have reported of some tasks."""
+    if random.random() < 0.4:
+        return {}
+    return {
+        each: {
+            (name, index): random.choice((0, 5, random.randrange(10**6)))
+            for name, spec in subtopologies.items()
+            for index in range(spec.task_count)
+            if random.random() < 0.3
+        }
+        for each in processes
+        if random.random() < 0.7
+    }
+
+
 def changed(random, processes, subtopologies):
     """The next state of a group: members come and go, subtopologies get more tasks."""
     processes = dict(processes)
@@ -104,7 +127,8 @@ def text(tasks):
 
 def question(members, subtopologies, replicas):
     words = [
-        f"{each}|{spec.process_id}|{text(spec.target.active)}|{text(spec.target.standby)}"
+        f"{each}|{spec.process_id}|{text(spec.tasks.active)}|{text(spec.tasks.standby)}|"
+        + ",".join(f"{name}_{index}={offset}" for (name, index), offset in spec.offsets.items())
         for each, spec in members.items()
     ]
     kinds = ",".join(
@@ -127,7 +151,7 @@ def histories():
         processes, subtopologies, replicas = some_group(random)
         targets = {}
         for _ in range(5):
-            members = specs(processes, targets)
+            members = specs(processes, targets, some_offsets(random, processes, subtopologies))
             targets = assign(members, subtopologies, replicas)
             yield seed, question(members, subtopologies, replicas), answer(targets)
             processes, subtopologies = changed(random, processes, subtopologies)
@@ -150,7 +174,7 @@ def test_every_task_is_assigned_once():
 @pytest.mark.java
 def test_assigns_as_apache_kafka():
     try:
-        class_path = kafka_jars()[0].parent / "*"
+        class_path = next_jars()[0].parent / "*"
         java = require("java")
     except Missing as reason:
         pytest.skip(str(reason))

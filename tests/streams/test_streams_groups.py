@@ -19,6 +19,7 @@ from tests.support.run_seed import seeds
 
 from odradek.core.group.group import GroupType
 from odradek.model.errors import ErrorCode
+from odradek.wire.generated.streams_group_heartbeat_request import TaskOffset
 
 
 def test_a_member_gets_all_tasks(groups):
@@ -145,7 +146,8 @@ def test_the_initial_delay_and_the_interval(make):
     groups.run(1_000)
     groups.enter("b")
     groups.run(2_500)
-    assert groups.settle("a", "b") == {"a": {"0": [0]}, "b": {"0": [1]}}
+    settled = groups.settle("a", "b")
+    assert sorted(settled["a"]["0"] + settled["b"]["0"]) == [0, 1]
     groups.beat("b", epoch=-1)
     groups.beat("a")
     assert groups.statuses("a") == ["ASSIGNMENT_DELAYED"]
@@ -300,14 +302,35 @@ def test_a_group_is_full(make):
     assert groups.enter("b") is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
+def test_a_static_member_keeps_its_tasks_while_it_is_away(make):
+    groups = make(group_streams_max_size=2)
+    groups.set_topics(**{"in": 4})
+    groups.enter("a", instance_id="one", process_id="p")
+    groups.enter("b")
+    settled = groups.settle("a", "b")
+    epoch = groups.describe().group_epoch
+    assert groups.enter("c", instance_id="one") is ErrorCode.UNRELEASED_INSTANCE_ID
+    assert groups.beat("b", instance_id="one") is ErrorCode.FENCED_INSTANCE_ID
+    assert groups.beat("b", instance_id="two") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert groups.beat("a", epoch=-2, instance_id="one").member_epoch == -2
+    assert groups.settle("b")["b"] == settled["b"]
+    answer = groups.enter("c", instance_id="one", process_id="p")  # the group is full
+    assert answer.member_epoch == epoch
+    assert groups.held["c"][0] == settled["a"]
+    assert {each.member_id for each in groups.describe().members} == {"b", "c"}
+    assert groups.describe().group_epoch == epoch
+    groups.beat("c", epoch=-1, instance_id="one")
+    assert groups.settle("b") == {"b": {"0": [0, 1, 2, 3]}}
+
+
 @pytest.mark.parametrize(
     "fields",
     [
-        {"instance_id": "static"},
+        {"instance_id": " "},
         {"rack_id": " "},
         {"rebalance_timeout_ms": -1},
         {"topology": None},
-        {"task_offsets": []},
+        {"task_offsets": [TaskOffset(subtopology_id="0")] * 2},
     ],
 )
 def test_invalid_requests(groups, fields):

@@ -127,6 +127,10 @@ def check_topic(overrides: Mapping[str, str | None], config: BrokerConfig) -> No
         )
 
 
+STREAMS_ASSIGNORS = ("sticky",)
+"""The assignors of Streams groups."""
+
+
 def check_group(overrides: Mapping[str, str | None], config: BrokerConfig) -> None:
     """Check the settings of a group.
 
@@ -147,6 +151,13 @@ def check_group(overrides: Mapping[str, str | None], config: BrokerConfig) -> No
         if high is not None and _number(value) > _number(config.layers.value(high)):
             problem = f"{name} must be less than or equal to {high}"
             raise ApiError(ErrorCode.INVALID_CONFIG, problem)
+    assignor, known = values.get("streams.assignor.name"), STREAMS_ASSIGNORS
+    if assignor is not None and assignor not in known:
+        problem = (
+            f"streams.assignor.name '{assignor}' is not a registered task assignor. "
+            f"Registered assignors are: [{', '.join(known)}]."
+        )
+        raise ApiError(ErrorCode.INVALID_CONFIG, problem)
     for kind in ("consumer", "share", "streams"):
         session, heartbeat = (
             f"{kind}.{what}" for what in ("session.timeout.ms", "heartbeat.interval.ms")

@@ -47,6 +47,9 @@ class GroupConfig(View):
     streams_assignment_interval_ms: int
     streams_initial_rebalance_delay_ms: int
     streams_num_standby_replicas: int
+    streams_task_offset_interval_ms: int
+    streams_acceptable_recovery_lag: int
+    streams_rack_aware_assignment_tags: tuple[str, ...]
 
     def __init__(self, overrides: Mapping[str, str], layers: BrokerLayers) -> None:
         self._fill(_NAMES, lambda name: bounded_group_value(name, overrides, layers))
@@ -72,16 +75,24 @@ def group_value(name: str, overrides: Mapping[str, str], layers: BrokerLayers) -
 
 def group_bounds(name: str) -> tuple[str | None, str | None]:
     """Return the broker settings that are the lower and the upper bound of a group setting."""
-    if name == "streams.num.standby.replicas":
-        return None, "group.streams.max.standby.replicas"
+    if name in _BOUNDS:
+        return _BOUNDS[name]
     kind, _, rest = name.partition(".")
     if name in _UNBOUNDED:
         return None, None
     return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
 
 
+_BOUNDS: Mapping[str, tuple[str | None, str | None]] = {
+    "streams.num.standby.replicas": (None, "group.streams.max.standby.replicas"),
+    "streams.num.warmup.replicas": (None, "group.streams.max.warmup.replicas"),
+    "streams.task.offset.interval.ms": ("group.streams.min.task.offset.interval.ms", None),
+}
+"""The bounds of settings that do not have two."""
+
 _UNBOUNDED = frozenset(
     (
+        "consumer.assignor.offload.enable",
         "errors.deadletterqueue.copy.record.enable",
         "errors.deadletterqueue.topic.name",
         "odradek.share.backoff.max.ms",
@@ -89,10 +100,15 @@ _UNBOUNDED = frozenset(
         "odradek.share.delay.enable",
         "odradek.share.priority",
         "odradek.share.record.ttl.ms",
+        "share.assignor.offload.enable",
         "share.auto.offset.reset",
         "share.isolation.level",
         "share.renew.acknowledge.enable",
+        "streams.acceptable.recovery.lag",
+        "streams.assignor.name",
+        "streams.assignor.offload.enable",
         "streams.initial.rebalance.delay.ms",
+        "streams.rack.aware.assignment.tags",
     )
 )
 

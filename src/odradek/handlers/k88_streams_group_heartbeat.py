@@ -1,7 +1,10 @@
-"""StreamsGroupHeartbeat (88), version 0: a Streams client joins, gets tasks, leaves (KIP-1071).
+"""StreamsGroupHeartbeat (88), versions 0-1: a Streams client joins, gets tasks, leaves (KIP-1071).
 
 - With member epoch 0 a member joins the group and sends its topology, and with -1 it leaves. Members
   choose their own member id.
+- A static member that leaves with -2 keeps its tasks until it returns, with another member id.
+- From version 1 on a member may be asked for the description of its topology (see
+  `core.group.streams.descriptions`).
 - After the errors FENCED_MEMBER_EPOCH and UNKNOWN_MEMBER_ID a member must join again.
 - If internal topics are missing, their creation begins with the permissions of the client, and the
   response has the status MISSING_INTERNAL_TOPICS. If it fails, the next responses have the error.

@@ -152,7 +152,7 @@ _TABLE = (
     _served("WriteShareGroupState", 0, 1, BROKER),
     _served("DeleteShareGroupState", 0, 0, BROKER),
     _served("ReadShareGroupStateSummary", 0, 1, BROKER),
-    _served("StreamsGroupHeartbeat", 0, 0, BROKER),
+    _served("StreamsGroupHeartbeat", 0, 1, BROKER),
     _served("StreamsGroupDescribe", 0, 1, BROKER),
     _served("DescribeShareGroupOffsets", 0, 1, BROKER),
     _served("AlterShareGroupOffsets", 0, 0, BROKER),

@@ -71,6 +71,10 @@ class _Group:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.alive: list[str] = []
+        self.instances: dict[str, str] = {}
+        """The instance ids of static members."""
+        self.away: list[str] = []
+        """The instance ids of members that have left for a time."""
         self.processes = [f"process-{random.randrange(10**6)}" for _ in range(4)]
         names = [*TOPICS, OWN]
         source, other = random.choice(names), random.choice(names)
@@ -103,8 +107,16 @@ class _Group:
             return self.beat()
         if kind < 0.7:
             member = self.alive.pop(random.randrange(len(self.alive)))
-            shutdown = random.random() < 0.2
-            return "beat", {"member": member, "epoch": -1, "shutdown_application": shutdown}
+            instance = self.instances.pop(member, None)
+            if instance is not None and random.random() < 0.7:
+                self.away.append(instance)
+                return "beat", {"member": member, "epoch": -2, "instance_id": instance}
+            return "beat", {
+                "member": member,
+                "epoch": -1,
+                "shutdown_application": random.random() < 0.2,
+                "instance_id": instance,
+            }
         if kind < 0.76:
             return self.topics()
         if kind < 0.86:
@@ -119,6 +131,10 @@ class _Group:
         fields = self.fields()
         if self.has_endpoints:
             fields["endpoint"] = (f"host-{random.randrange(3)}", random.randrange(1, 60_000))
+        if self.away and random.random() < 0.6:
+            self.instances[member] = self.away.pop()
+        elif random.random() < 0.3:
+            self.instances[member] = f"instance-{random.randrange(10**6)}"
         plan = self.plan
         if random.random() < 0.06:
             plan = {**plan, "epoch": random.choice((0, 1, 3))}
@@ -130,8 +146,22 @@ class _Group:
             "process_id": random.choice(self.processes),
             "rack_id": random.choice((None, None, "r")),
             "tags": random.choice((None, {}, {"zone": "a", "cluster": "b"})),
+            "instance_id": self.instances.get(member),
             **fields,
+            **self.offsets(),
         }
+
+    def offsets(self) -> dict[str, Any]:
+        """Offsets of tasks, sometimes one twice."""
+        random = self.random
+        if random.random() < 0.6:
+            return {}
+        tasks = [
+            (str(random.randrange(2)), random.randrange(4)) for _ in range(random.randrange(4))
+        ]
+        if random.random() < 0.9:
+            tasks = list(dict.fromkeys(tasks))
+        return {"offsets": [(*each, random.choice((0, 7, 1000))) for each in tasks]}
 
     def fields(self) -> dict[str, Any]:
         """The last epoch of the endpoints that a member has seen."""
@@ -141,7 +171,13 @@ class _Group:
         """A usual heartbeat."""
         owned = self.random.choice(("held",) * 8 + ("none", "unknown"))
         member = self.random.choice(self.alive)
-        return "beat", {"member": member, "owned": owned, **self.fields()}
+        return "beat", {
+            "member": member,
+            "owned": owned,
+            "instance_id": self.instances.get(member),
+            **self.fields(),
+            **self.offsets(),
+        }
 
     def topics(self) -> Step:
         """The group's own topic is created or deleted, or the number of standby tasks changes."""
@@ -165,6 +201,7 @@ class _Group:
                 ("beat", {"member": first, "plan": self.plan}),
                 ("beat", {"member": first, "rack_id": ""}),
                 ("beat", {"member": first, "instance_id": "static"}),
+                ("beat", {"member": member, "instance_id": self.some_instance(), "epoch": -2}),
                 ("beat", {"member": first, "rack_id": "another"}),
                 (
                     "beat",
@@ -181,6 +218,14 @@ class _Group:
                 ("join", {"member": ""}),
             )
         )
+
+    def some_instance(self) -> str | None:
+        """The instance id of a member, or of one that has left for a time.
+
+        No other member uses it: Apache Kafka refuses the request, but then gives this member the
+        target of the owner (`relabelRefinedAssignment` is called before the check).
+        """
+        return self.random.choice([None, *self.instances.values(), *self.away])
 
     def look(self) -> Step:
         """A description, or a commit."""

@@ -112,6 +112,7 @@ class Player:
         elif owned == "all":
             active = [("0", list(range(3)))]
         tags = fields.pop("tags", None)
+        offsets = fields.pop("offsets", None)
         request = StreamsGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=member,
@@ -127,6 +128,14 @@ class Player:
             client_tags=(
                 None if tags is None else [wire.KeyValue(key=k, value=v) for k, v in tags.items()]
             ),
+            task_offsets=(
+                None
+                if offsets is None
+                else [
+                    wire.TaskOffset(subtopology_id=each, partition=index, offset=offset)
+                    for each, index, offset in offsets
+                ]
+            ),
             **fields,
         )
         answer = self._beat(request)
@@ -134,7 +143,7 @@ class Player:
             return answer.error_code
         if sent < 0:
             self._epochs.pop(member, None)
-            self._held.pop(member, None)
+            self._held.pop(member, None)  # a static member that returns has no tasks yet
         else:
             self._epochs[member] = answer.member_epoch
             if answer.active_tasks is not None:
@@ -144,14 +153,15 @@ class Player:
         return shown
 
     def _beat(self, request: StreamsGroupHeartbeatRequest) -> Any:
-        return self._client.call("StreamsGroupHeartbeat", 0, request, StreamsGroupHeartbeatResponse)
+        return self._client.call("StreamsGroupHeartbeat", 1, request, StreamsGroupHeartbeatResponse)
 
     def _shown(self, answer: Any) -> Any:
         return (
             answer.member_id,
             answer.member_epoch,
             answer.heartbeat_interval_ms,
-            answer.acceptable_recovery_lag_legacy,
+            answer.acceptable_recovery_lag,
+            answer.topology_description_required,
             answer.task_offset_interval_ms,
             [(each.status_code, self._plain(each.status_detail)) for each in answer.status or []],
             answer.status is None,
@@ -289,15 +299,18 @@ class Player:
     # -- administration and other protocols -------------------------------------------------------
 
     def do_describe(self) -> Any:
-        request = StreamsGroupDescribeRequest(group_ids=[self.group_id, "no-such-group"])
-        answer = self._client.call("StreamsGroupDescribe", 0, request, StreamsGroupDescribeResponse)
+        request = StreamsGroupDescribeRequest(
+            group_ids=[self.group_id, "no-such-group"], include_topology_description=True
+        )
+        answer = self._client.call("StreamsGroupDescribe", 1, request, StreamsGroupDescribeResponse)
         return [
             (
                 each.error_code,
                 each.group_state,
                 each.group_epoch,
-                # An empty group has no older target any more, as in Apache Kafka 4.4 (KAFKA-20442).
-                None if each.group_state == "Empty" else each.assignment_epoch,
+                each.assignment_epoch,
+                each.assignor_name,
+                each.topology_description_status,
                 None
                 if each.topology is None
                 else (each.topology.epoch, repr(each.topology.subtopologies)),

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.apache_kafka import NextApacheKafka
 from compat.lab.broker import Broker
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
@@ -94,7 +94,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
             create_topics(first)
         shutil.copytree(ours, theirs, dirs_exist_ok=True)
         for broker in (
-            BriefApacheKafka(settings=SETTINGS, directory=theirs),
+            NextApacheKafka(settings=SETTINGS, directory=theirs),
             OdradekNode(settings=SETTINGS, directory=ours),
         ):
             started.append(broker)
@@ -153,7 +153,7 @@ MOVING = [
 @pytest.mark.slow("Apache Kafka stops and starts")
 def test_a_group_moves_with_its_data_directory(tmp_path: Path, is_ours_first: bool) -> None:
     """The group that one broker has written is what the other one reads."""
-    kinds: list[type[Broker]] = [BriefApacheKafka, OdradekNode]
+    kinds: list[type[Broker]] = [NextApacheKafka, OdradekNode]
     seen: list[list[str]] = []
     looking = [("beat", {"member": "m1", "owned": "unknown"}), ("describe", {})]
     try:

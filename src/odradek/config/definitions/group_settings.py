@@ -64,10 +64,16 @@ streams.assignor.offload.enable  boolean  = true  medium  internal  from group.s
     Whether targets may be computed by another thread.
 streams.assignor.name  string  medium
     The assignor of the group. An unknown name means the default.
+
+[honoured]
 streams.rack.aware.assignment.tags  list  = ""  distinct  low  from group.streams.rack.aware.assignment.tags
-    Tags of members that assignors may use.
+    Tags that members should have. The assignor does not use them.
+
+[accepted: there is only one assignor, and no assignor assigns warm-up tasks]
 streams.num.warmup.replicas  int  = 2  >=0  medium  internal  from group.streams.num.warmup.replicas
     Number of warm-up tasks.
+
+[honoured]
 streams.acceptable.recovery.lag  long  = 10000  >=0  medium  internal  from group.streams.acceptable.recovery.lag
     Number of records that a task may lack to count as warm.
 streams.task.offset.interval.ms  int  = 60000  >=1  medium  internal  from group.streams.task.offset.interval.ms

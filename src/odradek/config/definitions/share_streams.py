@@ -124,14 +124,18 @@ group.streams.max.assignment.interval.ms  int  = 15000  >=0  medium
 [accepted: there is only one assignor]
 group.streams.assignors  list  = sticky  distinct  non-empty  medium
     The assignors of Streams groups. The first is the default.
+
+[honoured]
 group.streams.rack.aware.assignment.tags  list  = ""  distinct  low
-    Tags of members that assignors may use. The assignor `sticky` does not use them.
+    Tags that members should have. The assignor `sticky` does not use them.
 
 [accepted: no assignor assigns warm-up tasks, also not Apache Kafka's]
 group.streams.num.warmup.replicas  int  = 2  >=0  medium  internal
     Number of warm-up tasks of a Streams group.
 group.streams.max.warmup.replicas  int  = 20  >=0  medium  internal
     Maximum value of `group.streams.num.warmup.replicas`.
+
+[honoured]
 group.streams.acceptable.recovery.lag  long  = 10000  >=0  medium  internal
     Number of records that a task may lack to count as warm.
 group.streams.task.offset.interval.ms  int  = 60000  >=1  medium  internal

@@ -4,7 +4,7 @@ A member is a stream thread of an instance of the application (a process). The f
 the topology: the subtopologies, and their source, repartition and changelog topics. A subtopology
 has as many tasks as the largest of its source topics has partitions. A member processes its active
 tasks. It keeps copies of the state of its standby tasks. Warm-up tasks exist in the protocol only:
-the assignor of Apache Kafka 4.3 does not assign them.
+the assignor does not assign them, as in Apache Kafka 4.4.
 
 The coordinator processes a member's heartbeat in these steps (`heartbeat`):
 

@@ -2,7 +2,8 @@
 
 Each member may have a limited number of tasks, so that all members have about the same number. A
 task stays with its member while this member is below the limit. Otherwise an active task goes to a
-member that had it as a standby task, because that member has the state. If there is none, it goes
+member that had it as a standby task, or has reported an offset of it, because that member has the
+state. If there is none, it goes
 to the process with the lowest load, which is the number of tasks per member. Standby tasks go to
 processes that do not have the task.
 
@@ -26,11 +27,18 @@ Task = tuple[str, int]
 """Subtopology id and partition."""
 
 
+NO_OFFSETS: Final[Mapping[Task, int]] = {}
+
+
 class MemberSpec(NamedTuple):
-    """A member: its process, and its tasks in the last target assignment."""
+    """A member: its process, its present tasks, and how far the state of tasks is that it has.
+
+    `offsets` has the sum of the offsets of a task's changelogs, by task.
+    """
 
     process_id: str
-    target: Tasks
+    tasks: Tasks
+    offsets: Mapping[Task, int] = NO_OFFSETS
 
 
 class SubtopologySpec(NamedTuple):
@@ -144,13 +152,11 @@ class _Assignment:
         self._quota = _Quota(active + stateful * standby_replicas, len(members))
         self._processes: dict[str, _Process] = {}
         self._last_active: dict[Task, str] = {}
-        self._last_standby: dict[Task, list[str]] = {}
         for member_id, spec in members.items():
             self._processes.setdefault(spec.process_id, _Process()).add_member(member_id)
-            for task in _each(spec.target.active):
+            for task in _each(spec.tasks.active):
                 self._last_active[task] = member_id
-            for task in _each(spec.target.standby):
-                self._last_standby.setdefault(task, []).append(member_id)
+        self._with_state = _members_with_state(members)
 
     def run(self) -> dict[str, Tasks]:
         self._assign_active()
@@ -177,8 +183,8 @@ class _Assignment:
 
     def _by_load(self) -> JavaPriorityQueue[_Process]:
         order = JavaHashTable[str](java_hash, len(self._members))
-        for process_id in self._processes:
-            order.put(process_id)
+        for spec in self._members.values():
+            order.compute(spec.process_id)
         return JavaPriorityQueue(lambda each: each.load, (self._processes[each] for each in order))
 
     # -- active tasks ---------------------------------------------------------------------------
@@ -209,27 +215,24 @@ class _Assignment:
         self._quota.count(tasks_of_member)
 
     def _former_standby(self, task: Task) -> str | None:
-        return self._least_loaded(self._last_standby.get(task, ()), None)
+        return self._least_loaded(self._with_state.get(task, ()), None)
 
     def _least_loaded(self, member_ids: Iterable[str], task: Task | None) -> str | None:
         """Return the member with the lowest load, compared by its process and then by itself.
 
-        If `task` is given, later members are skipped if their process has the task. If the process
-        of the first member has the task, the result is None. Apache Kafka decides in the same way.
+        If `task` is given, members are skipped if their process has the task. Among members with
+        equal loads the first one is returned.
         """
-        members = iter(member_ids)
-        best = next(members, None)
-        if best is None:
-            return None
-        first = process = self._process_of(best)
-        process_load, member_load = process.load, process.task_counts[best]
-        for member_id in members:
+        best: str | None = None
+        process_load = member_load = 0.0
+        for member_id in member_ids:
             process = self._process_of(member_id)
-            if process.load < process_load and (task is None or task not in process.tasks):
-                count = process.task_counts[member_id]
-                if count < member_load:
-                    best, process_load, member_load = member_id, process.load, count
-        return best if task is None or task not in first.tasks else None
+            if task is not None and task in process.tasks:
+                continue
+            count = process.task_counts[member_id]
+            if best is None or (process.load < process_load and count < member_load):
+                best, process_load, member_load = member_id, process.load, count
+        return best
 
     # -- standby tasks --------------------------------------------------------------------------
 
@@ -258,7 +261,7 @@ class _Assignment:
             and self._keep_standby_at(member_id, task)
         ):
             return True
-        member_id = self._least_loaded(self._last_standby.get(task, ()), task)
+        member_id = self._least_loaded(self._with_state.get(task, ()), task)
         return member_id is not None and self._keep_standby_at(member_id, task)
 
     def _keep_standby_at(self, member_id: str, task: Task) -> bool:
@@ -281,6 +284,27 @@ class _Assignment:
         for each in reversed(passed):
             processes.add(each)
         return process is not None
+
+
+def _members_with_state(members: Mapping[str, MemberSpec]) -> dict[Task, list[str]]:
+    """Return the members that have the state of each task, the best one first.
+
+    Members that have a standby task come before others that have reported an offset of the task, and
+    then larger offsets before smaller ones.
+    """
+    found: dict[Task, list[tuple[bool, int, str]]] = {}
+    for member_id, spec in members.items():
+        standby = set(_each(spec.tasks.standby))
+        for task in standby:
+            rank = False, -spec.offsets.get(task, 0), member_id
+            found.setdefault(task, []).append(rank)
+        for task, offset in spec.offsets.items():
+            if task not in standby:
+                found.setdefault(task, []).append((True, -offset, member_id))
+    return {
+        task: [member_id for *_, member_id in sorted(ranks, key=lambda each: each[:2])]
+        for task, ranks in found.items()
+    }
 
 
 def _each(tasks: TaskSet) -> Iterable[Task]:

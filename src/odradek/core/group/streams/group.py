@@ -31,7 +31,9 @@ DEAD: Final = "Dead"
 STATES: Final = EMPTY_STATE, NOT_READY, ASSIGNING, RECONCILING, STABLE, DEAD
 
 Owners = dict[tuple[str, int], tuple[str, ...]]
-"""The processes that have a task, or must revoke it."""
+"""The processes that have a task, or must revoke it. As in Apache Kafka, an active task has only the
+last process that got it, and a process is listed once, however many of its members have the task:
+it is removed with the first of them."""
 
 
 class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
@@ -47,6 +49,10 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         self.last_assignment_configs: Mapping[str, str] = NO_CONFIGS
         """The settings with which the last target assignment was computed."""
         self.description_epochs = records.DescriptionEpochs()
+        self.static_members: dict[str, str] = {}
+        """Instance id -> member id."""
+        self.task_offsets: dict[str, Mapping[tuple[str, int], int]] = {}
+        """Member id -> task -> the sum of the offsets that the member has reported. Not in the log."""
         self._active_owners: Owners = {}
         self._standby_owners: Owners = {}
         self._warmup_owners: Owners = {}
@@ -133,6 +139,19 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         """Return the target assignment of a member."""
         return self.targets.get(member_id, EMPTY)
 
+    def static_member(self, instance_id: str | None) -> StreamsMember | None:
+        """Return the member with this instance id; None if it does not exist."""
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def target_of(self, member: StreamsMember) -> Tasks:
+        """Return the target assignment of a member.
+
+        If a static member has a new member id, return the target of its previous member id.
+        """
+        former = self.static_member(member.instance_id)
+        return self.target(member.member_id if former is None else former.member_id)
+
     def active_owner(self, subtopology: str, partition: int) -> str | None:
         """Return the process that has an active task, or must revoke it; None if there is none."""
         owners = self._active_owners.get((subtopology, partition))
@@ -156,6 +175,10 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         """Note that a member requests that all members shut down. The first request counts."""
         if self.shutdown_requested_by is None:
             self.shutdown_requested_by = member_id
+
+    def set_task_offsets(self, member_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Note the offsets of tasks that a member has reported."""
+        self.task_offsets[member_id] = offsets
 
     def change_endpoints(self) -> None:
         """Increase the epoch of the endpoints."""
@@ -181,17 +204,23 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         before = self._put_member(member)
         if before is not None:
             self._disown(before)
+        if member.instance_id is not None:
+            self._journal.put(self.static_members, member.instance_id, member.member_id)
         for tasks in (member.assigned, member.pending_revocation):
             for owners, role in self._roles(tasks):
                 for task in _each(role):
-                    held = (*owners.get(task, ()), member.process_id)
-                    self._journal.put(owners, task, held)
+                    known = () if owners is self._active_owners else owners.get(task, ())
+                    if member.process_id not in known:
+                        self._journal.put(owners, task, (*known, member.process_id))
 
     def remove_member(self, member_id: str) -> None:
         """Remove a member."""
         member = self._drop_member(member_id)
+        self.task_offsets.pop(member_id, None)
         if member is not None:
             self._disown(member)
+            if self.static_members.get(member.instance_id or "") == member_id:
+                self._journal.remove(self.static_members, member.instance_id or "")
         if not self.members:
             self.shutdown_requested_by = None
 
@@ -199,12 +228,11 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         for tasks in (member.assigned, member.pending_revocation):
             for owners, role in self._roles(tasks):
                 for task in _each(role):
-                    left = list(owners.get(task, ()))
-                    assert member.process_id in left, f"{member} does not own {task}"
-                    left.remove(member.process_id)
+                    known = owners.get(task, ())
+                    left = tuple(each for each in known if each != member.process_id)
                     if left:
-                        self._journal.put(owners, task, tuple(left))
-                    else:
+                        self._journal.put(owners, task, left)
+                    elif known:
                         self._journal.remove(owners, task)
 
     def _roles(self, tasks: MemberTasks) -> tuple[tuple[Owners, Mapping[str, Iterable[int]]], ...]:

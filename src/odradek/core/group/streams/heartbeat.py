@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from odradek.core.coordinator.record import CoordinatorRecord
@@ -19,9 +19,15 @@ from odradek.core.group.streams.endpoints import partitions_by_endpoint
 from odradek.core.group.streams.group import NEVER_VALIDATED, StreamsGroup
 from odradek.core.group.streams.member import Endpoint, StreamsMember
 from odradek.core.group.streams.reconcile import Reconciliation
-from odradek.core.group.streams.targets import STANDBY_REPLICAS, StreamsTargets, Target
-from odradek.core.group.streams.tasks import Tasks, contained, task_set
+from odradek.core.group.streams.targets import (
+    RACK_TAGS,
+    STANDBY_REPLICAS,
+    StreamsTargets,
+    Target,
+)
+from odradek.core.group.streams.tasks import NONE_HELD, Tasks, contained, task_set
 from odradek.core.group.streams.topology import Topology, topology_value
+from odradek.core.group.streams.validation import STATIC_LEAVE_EPOCH
 from odradek.model.errors import ApiError, ErrorCode
 from odradek.wire.generated import streams_group_heartbeat_request as wire
 from odradek.wire.generated.create_topics_request import CreatableTopic
@@ -34,6 +40,8 @@ from odradek.wire.generated.streams_group_heartbeat_response import (
 
 METADATA_REFRESH_MS: Final = 2**31 - 1
 """The interval at which a group's topics are hashed again even if no topic has changed."""
+TAGS_VERSION: Final = 1
+"""From this version on, the response says which tags a member lacks."""
 NO_TOPICS: Final[Mapping[str, CreatableTopic]] = {}
 
 
@@ -61,19 +69,15 @@ class StreamsHeartbeat:
         Raises:
             ApiError: the request is rejected. Then the group does not change.
         """
-        if request.member_epoch == LEAVE_EPOCH:
+        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._leave(request)
         log: list[CoordinatorRecord] = []
         is_joining = request.member_epoch == JOIN_EPOCH
-        group = self._group_to_join(request.group_id, log) if is_joining else self._group(request)
-        before = group.members.get(request.member_id) or StreamsMember(request.member_id)
-        if not is_joining:
-            before = group.member(request.member_id)
-            _check_epoch(before, request)
+        group = self._group_to_join(request, log) if is_joining else self._group(request)
+        former = group.static_member(request.instance_id)
+        before = self._member(group, request, log)
         after = _wish(before, request, requester)
-        has_changed = after != before or after.member_id not in group.members
-        if has_changed:
-            log.append(records.member_metadata(group.group_id, after))
+        has_changed = _take_facts(group, former, before, after, log)
         topology = self._topology(group, request, log)
         statuses = _stale_topology(group, after)
         metadata_hash, configured, is_new = self._configured(group, topology)
@@ -81,8 +85,11 @@ class StreamsHeartbeat:
         if configured.is_ready:
             validated_epoch = topology.epoch
             _check_tasks(request, configured)
+        if request.task_offsets is not None or request.task_end_offsets is not None:
+            _take_offsets(group, request)
         settings = self._state.settings(group.group_id)
-        configs = {STANDBY_REPLICAS: str(settings.streams_num_standby_replicas)}
+        tags = settings.streams_rack_aware_assignment_tags
+        configs = _configs(settings.streams_num_standby_replicas, tags)
         group_epoch = group.group_epoch
         if (
             has_changed
@@ -116,18 +123,28 @@ class StreamsHeartbeat:
         self.expect_heartbeat(group.group_id, after.member_id)
         if request.shutdown_application:
             group.request_shutdown(after.member_id)
-        response = self._response(group, before, after, request)
+        replaced = None if former is None or former.member_id == after.member_id else former
+        response = self._response(group, before, after, request, replaced)
         response.status = [*statuses, *_problems(group, configured)]
+        if requester.api_version >= TAGS_VERSION:
+            response.status += _missing_tags(after, tags)
         return CoordinatorResult(log, Outcome(response, configured.missing))
 
     # -- steps ----------------------------------------------------------------------------------
 
-    def _group_to_join(self, group_id: str, log: list[CoordinatorRecord]) -> StreamsGroup:
+    def _group_to_join(
+        self, request: StreamsGroupHeartbeatRequest, log: list[CoordinatorRecord]
+    ) -> StreamsGroup:
         """Return the group, or a new group, which is registered by the replay of `log`."""
+        group_id = request.group_id
         group = self._state.groups.get(group_id)
         if isinstance(group, StreamsGroup):
             limit = self._state.config.group_streams_max_size
-            if len(group.members) >= limit:
+            is_known = (
+                request.member_id in group.members
+                or group.static_member(request.instance_id) is not None
+            )
+            if len(group.members) >= limit and not is_known:
                 raise ApiError(
                     ErrorCode.GROUP_MAX_SIZE_REACHED,
                     f"The streams group has reached its maximum capacity of {limit} members.",
@@ -145,6 +162,47 @@ class StreamsHeartbeat:
         if not isinstance(group, StreamsGroup):
             raise _not_streams(request.group_id)
         return group
+
+    def _member(
+        self,
+        group: StreamsGroup,
+        request: StreamsGroupHeartbeatRequest,
+        log: list[CoordinatorRecord],
+    ) -> StreamsMember:
+        """Return the member before the request. It is created, or replaces a static member that left.
+
+        Raises:
+            ApiError: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID or
+                UNRELEASED_INSTANCE_ID.
+        """
+        member_id, instance_id = request.member_id, request.instance_id
+        if request.member_epoch != JOIN_EPOCH:
+            if instance_id is None:
+                member = group.member(member_id)
+            else:
+                member = _static_owner(group, instance_id, member_id)
+            _check_epoch(member, request)
+            return member
+        former = group.static_member(instance_id)
+        if former is None:
+            return group.members.get(member_id) or StreamsMember(member_id)
+        if former.member_epoch != STATIC_LEAVE_EPOCH:
+            raise ApiError(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Member {member_id} cannot join: instance id {instance_id} is in use by member "
+                f"{former.member_id}.",
+            )
+        member = former._replace(
+            member_id=member_id, member_epoch=JOIN_EPOCH, previous_member_epoch=JOIN_EPOCH
+        )
+        group_id = group.group_id
+        self._state.note(group_id, f"{member_id} replaces {former.member_id}")
+        log.extend(records.member_tombstones(group_id, former.member_id))
+        log.append(records.member_metadata(group_id, member))
+        target = group.target(former.member_id)
+        log.append(records.target_assignment(group_id, member_id, target))
+        log.append(records.current_assignment(group_id, member))
+        return member
 
     def _topology(
         self,
@@ -213,23 +271,29 @@ class StreamsHeartbeat:
         before: StreamsMember,
         after: StreamsMember,
         request: StreamsGroupHeartbeatRequest,
+        replaced: StreamsMember | None,
     ) -> StreamsGroupHeartbeatResponse:
+        """Return the response. `replaced` is the static member that `after` replaces."""
+        settings = self._state.settings(group.group_id)
         response = StreamsGroupHeartbeatResponse(
             member_id=after.member_id,
             member_epoch=after.member_epoch,
-            heartbeat_interval_ms=self._state.settings(
-                group.group_id
-            ).streams_heartbeat_interval_ms,
+            heartbeat_interval_ms=settings.streams_heartbeat_interval_ms,
+            task_offset_interval_ms=settings.streams_task_offset_interval_ms,
+            acceptable_recovery_lag=settings.streams_acceptable_recovery_lag,
         )
-        if request.member_epoch == JOIN_EPOCH or after.assigned != before.assigned:
+        has_other_tasks = after.assigned != before.assigned
+        if request.member_epoch == JOIN_EPOCH or has_other_tasks:
             response.active_tasks = _task_ids(after.assigned.active)
             response.standby_tasks = _task_ids(after.assigned.standby)
             response.warmup_tasks = _task_ids(after.assigned.warmup)
-            if after.endpoint is not None:
-                group.change_endpoints()
+        if after.endpoint != before.endpoint or (has_other_tasks and after.endpoint is not None):
+            group.change_endpoints()
         if group.endpoints_epoch != request.endpoint_information_epoch:
             topics = self._state.image.topics
-            response.partitions_by_user_endpoint = partitions_by_endpoint(group, after, topics)
+            response.partitions_by_user_endpoint = partitions_by_endpoint(
+                group, after, topics, replaced
+            )
         if group.group_id in self._state.groups:  # a new group begins with the epoch 0
             response.endpoint_information_epoch = group.endpoints_epoch
         return response
@@ -240,11 +304,18 @@ class StreamsHeartbeat:
         group = self._group(request)
         if request.shutdown_application:
             group.request_shutdown(request.member_id)
-        member = group.member(request.member_id)
-        self._state.note(group.group_id, f"{member.member_id} leaves")
         response = StreamsGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch, status=[]
         )
+        if request.instance_id is None:
+            member = group.member(request.member_id)
+        else:
+            member = _static_owner(group, request.instance_id, request.member_id)
+            if request.member_epoch == STATIC_LEAVE_EPOCH:
+                self._state.note(group.group_id, f"{member.member_id} leaves temporarily")
+                record = records.current_assignment(group.group_id, _away(member))
+                return CoordinatorResult([record], Outcome(response))
+        self._state.note(group.group_id, f"{member.member_id} leaves")
         return CoordinatorResult(self._removal(group, member), Outcome(response))
 
     def _removal(self, group: StreamsGroup, member: StreamsMember) -> list[CoordinatorRecord]:
@@ -310,6 +381,93 @@ def _check_epoch(member: StreamsMember, request: StreamsGroupHeartbeatRequest) -
     )
 
 
+def _static_owner(group: StreamsGroup, instance_id: str, member_id: str) -> StreamsMember:
+    """Return the member with an instance id. It must have the member id `member_id`."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Instance id {instance_id} belongs to member {member.member_id} now, "
+            f"not to {member_id}.",
+        )
+    return member
+
+
+def _away(member: StreamsMember) -> StreamsMember:
+    """Return a static member after it left temporarily. It keeps its tasks."""
+    held = member.assigned
+    active = {each: dict.fromkeys(partitions, 0) for each, partitions in held.active.items()}
+    return member._replace(
+        member_epoch=STATIC_LEAVE_EPOCH,
+        assigned=held._replace(active=active),
+        pending_revocation=NONE_HELD,
+    )
+
+
+def _take_facts(
+    group: StreamsGroup,
+    former: StreamsMember | None,
+    before: StreamsMember,
+    after: StreamsMember,
+    log: list[CoordinatorRecord],
+) -> bool:
+    """Append the record of a member that is new or has changed. Return whether targets may change.
+
+    `former` is the static member with the same instance id. It may return from another host.
+    """
+    if after == before and (former is not None or after.member_id in group.members):
+        return False
+    log.append(records.member_metadata(group.group_id, after))
+    return former is None or _facts(before) != _facts(after)
+
+
+def _configs(standby_replicas: int, tags: Sequence[str]) -> dict[str, str]:
+    """Return the settings of an assignment."""
+    configs = {STANDBY_REPLICAS: str(standby_replicas)}
+    if tags:
+        configs[RACK_TAGS] = ",".join(tags)
+    return configs
+
+
+def _facts(member: StreamsMember) -> tuple[object, ...]:
+    """What changes the assignment if a static member has other values."""
+    return member.topology_epoch, member.rack_id, member.client_tags, member.process_id
+
+
+def _missing_tags(member: StreamsMember, tags: Iterable[str]) -> list[Status]:
+    missing = [each for each in tags if each not in member.client_tags]
+    if not missing:
+        return []
+    text = (
+        "Missing required client tags for rack-aware standby assignment: "
+        f"[{', '.join(missing)}]. Configure them via 'client.tag.<tagKey>' in your Streams config."
+    )
+    return [Status(status_code=status.MISSING_CLIENT_TAGS, status_detail=text)]
+
+
+def _take_offsets(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> None:
+    """Note the offsets of a member's tasks.
+
+    Raises:
+        ApiError: INVALID_REQUEST: a task occurs twice.
+    """
+    for offsets in (request.task_offsets, request.task_end_offsets):
+        found: dict[tuple[str, int], int] = {}
+        for each in offsets or ():
+            task = each.subtopology_id, each.partition
+            if task in found:
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Task offsets contain a duplicate entry for subtopology {task[0]} and "
+                    f"partition {task[1]}.",
+                )
+            found[task] = each.offset
+        if offsets is not None and offsets is request.task_offsets:
+            group.set_task_offsets(request.member_id, found)
+
+
 def _wish(
     before: StreamsMember, request: StreamsGroupHeartbeatRequest, requester: Requester
 ) -> StreamsMember:
@@ -322,7 +480,11 @@ def _wish(
     by_key = before.client_tags if tags is None else {each.key: each.value for each in tags}
     if tags is not None and len(by_key) < len(tags):
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "Two client tags have the same key.")
+    place = None if endpoint is None else Endpoint(endpoint.host, endpoint.port)
+    if place is None and request.member_epoch != JOIN_EPOCH:
+        place = before.endpoint
     return before._replace(
+        instance_id=before.instance_id if request.instance_id is None else request.instance_id,
         rack_id=before.rack_id if request.rack_id is None else request.rack_id,
         rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         topology_epoch=(
@@ -332,7 +494,7 @@ def _wish(
         client_host=requester.host,
         process_id=before.process_id if request.process_id is None else request.process_id,
         client_tags=by_key,
-        endpoint=before.endpoint if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        endpoint=place,
     )
 
 

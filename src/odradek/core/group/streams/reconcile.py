@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from odradek.core.group.streams.group import StreamsGroup
 from odradek.core.group.streams.member import MemberState, StreamsMember
 from odradek.core.group.streams.tasks import NONE_HELD, MemberTasks, Tasks
 from odradek.model.errors import ApiError, ErrorCode
 
-IsBlocked = Callable[[str, int], bool]
+Task = tuple[str, int]
+"""A subtopology and a partition."""
+IsBlocked = Callable[[Task], bool]
 
 
 class Reconciliation:
@@ -67,49 +70,84 @@ class Reconciliation:
     def _next(self, member_epoch: int) -> StreamsMember:
         """Revoke the tasks that are not in the target. If there are none, add the free tasks.
 
-        If the member must revoke tasks, its next epoch is `member_epoch`.
+        A task of the member that changes its role is not revoked: an active task becomes a standby
+        task at once, and a copy stays until it is free to become active. If the member must revoke
+        tasks, its next epoch is `member_epoch`.
         """
         member, target = self._member, self._target
         held, epoch = member.assigned, self._target_epoch
         active = _Difference(held.active, target.active, self._is_active_blocked)
-        standby = _Difference(held.standby, target.standby, self._is_copy_blocked)
-        warmup = _Difference(held.warmup, target.warmup, self._is_copy_blocked)
-        gone = MemberTasks(_with_epochs(active.gone, held.active, epoch), standby.gone, warmup.gone)
-        if not gone.is_empty and self._owns_any(gone):
-            kept = _with_epochs(active.kept, held.active, epoch)
+        standby = _Difference(held.standby, target.standby, self._is_standby_blocked)
+        warmup = _Difference(held.warmup, target.warmup, self._is_warmup_blocked)
+        is_waiting = active.is_waiting or standby.is_waiting or warmup.is_waiting
+        standby.grant(held.active)
+        standby.gone.difference_update(warmup.grant(held.standby))
+        warmup.gone.difference_update(standby.grant(held.warmup))
+        wanted = _flat(target.active)
+        standby.gone.difference_update(wanted)
+        warmup.gone.difference_update(wanted)
+        gone = MemberTasks(
+            _with_epochs(active.gone, held.active, epoch),
+            _sets(standby.gone),
+            _sets(warmup.gone),
+        )
+        must_revoke = not gone.is_empty and self._owns_any(gone)
+        left = wanted if must_revoke else wanted - active.free
+        standby.kept.update(_flat(held.standby) & left)
+        warmup.kept.update(_flat(held.warmup) & left)
+        if must_revoke:
             return member.moved_to(member_epoch)._replace(
                 state=MemberState.UNREVOKED_TASKS,
-                assigned=MemberTasks(kept, standby.kept, warmup.kept),
+                assigned=MemberTasks(
+                    _with_epochs(active.kept, held.active, epoch),
+                    _sets(standby.kept),
+                    _sets(warmup.kept),
+                ),
                 pending_revocation=gone,
             )
-        is_waiting = active.is_waiting or standby.is_waiting or warmup.is_waiting
         return member.moved_to(epoch)._replace(
             state=MemberState.UNRELEASED_TASKS if is_waiting else MemberState.STABLE,
             assigned=MemberTasks(
-                _with_epochs(active.with_free, held.active, epoch),
-                standby.with_free,
-                warmup.with_free,
+                _with_epochs(active.kept | active.free, held.active, epoch),
+                _sets(standby.kept | standby.free),
+                _sets(warmup.kept | warmup.free),
             ),
             pending_revocation=NONE_HELD,
         )
 
-    def _is_active_blocked(self, subtopology: str, partition: int) -> bool:
-        """Return whether any process has the active task, or this process has another copy."""
-        group, process = self._group, self._member.process_id
+    def _is_active_blocked(self, task: Task) -> bool:
+        """Return whether any process has the active task, or another member here has a copy."""
+        group, held = self._group, self._member.assigned
         return (
-            group.active_owner(subtopology, partition) is not None
-            or process in group.standby_owners(subtopology, partition)
-            or process in group.warmup_owners(subtopology, partition)
+            group.active_owner(*task) is not None
+            or self._is_elsewhere(group.standby_owners(*task), held.standby, task)
+            or self._is_elsewhere(group.warmup_owners(*task), held.warmup, task)
         )
 
-    def _is_copy_blocked(self, subtopology: str, partition: int) -> bool:
-        """Return whether this process has the task in any role."""
-        group, process = self._group, self._member.process_id
+    def _is_standby_blocked(self, task: Task) -> bool:
+        """Return whether another member of this process has the task, or it is a standby task here."""
+        group, process, held = self._group, self._member.process_id, self._member.assigned
+        is_active = group.active_owner(*task) == process and not _has(held.active, task)
         return (
-            group.active_owner(subtopology, partition) == process
-            or process in group.standby_owners(subtopology, partition)
-            or process in group.warmup_owners(subtopology, partition)
+            is_active
+            or process in group.standby_owners(*task)
+            or self._is_elsewhere(group.warmup_owners(*task), held.warmup, task)
         )
+
+    def _is_warmup_blocked(self, task: Task) -> bool:
+        """Return whether the task is active or a warm-up task here, or another member has a copy."""
+        group, process, held = self._group, self._member.process_id, self._member.assigned
+        return (
+            group.active_owner(*task) == process
+            or self._is_elsewhere(group.standby_owners(*task), held.standby, task)
+            or process in group.warmup_owners(*task)
+        )
+
+    def _is_elsewhere(
+        self, owners: AbstractSet[str], held: Mapping[str, Iterable[int]], task: Task
+    ) -> bool:
+        """Return whether another member of this process has a copy."""
+        return self._member.process_id in owners and not _has(held, task)
 
 
 class _Difference:
@@ -121,30 +159,42 @@ class _Difference:
         target: Mapping[str, Iterable[int]],
         is_blocked: IsBlocked,
     ) -> None:
-        self.kept: dict[str, frozenset[int]] = {}
-        self.gone: dict[str, frozenset[int]] = {}
-        self.with_free: dict[str, frozenset[int]] = {}
-        self.is_waiting = False
+        had, wanted = _flat(present), _flat(target)
+        self.kept = had & wanted
+        self.gone = had - wanted
+        self.free = {task for task in wanted - self.kept if not is_blocked(task)}
+        self.is_waiting = len(self.kept) + len(self.free) < len(wanted)
         """Whether another member must release a task before this member has its target."""
-        for each in dict.fromkeys((*target, *present)):
-            had, wanted = frozenset(present.get(each, ())), frozenset(target.get(each, ()))
-            kept = had & wanted
-            free = frozenset(index for index in wanted - kept if not is_blocked(each, index))
-            self.is_waiting = self.is_waiting or len(kept) + len(free) < len(wanted)
-            for tasks, found in (
-                (self.kept, kept),
-                (self.gone, had - wanted),
-                (self.with_free, kept | free),
-            ):
-                if found:
-                    tasks[each] = found
+
+    def grant(self, held: Mapping[str, Iterable[int]]) -> set[Task]:
+        """Give the member at once those free tasks that it has in another role; return them."""
+        granted = self.free & _flat(held)
+        self.free -= granted
+        self.kept |= granted
+        return granted
+
+
+def _flat(tasks: Mapping[str, Iterable[int]]) -> set[Task]:
+    return {(each, index) for each, partitions in tasks.items() for index in partitions}
+
+
+def _has(held: Mapping[str, Iterable[int]], task: Task) -> bool:
+    return task[1] in held.get(task[0], ())
+
+
+def _sets(tasks: Iterable[Task]) -> dict[str, frozenset[int]]:
+    found: dict[str, set[int]] = {}
+    for subtopology, index in tasks:
+        found.setdefault(subtopology, set()).add(index)
+    return {each: frozenset(indexes) for each, indexes in found.items()}
 
 
 def _with_epochs(
-    tasks: Mapping[str, Iterable[int]], held: Mapping[str, Mapping[int, int]], epoch: int
+    tasks: Iterable[Task], held: Mapping[str, Mapping[int, int]], epoch: int
 ) -> dict[str, dict[int, int]]:
     """Return the tasks with their assignment epochs. The epoch of new tasks is `epoch`."""
-    return {
-        each: {index: held.get(each, {}).get(index, epoch) for index in sorted(partitions)}
-        for each, partitions in tasks.items()
-    }
+    found: dict[str, dict[int, int]] = {}
+    for subtopology, index in sorted(tasks):
+        known = held.get(subtopology, {}).get(index, epoch)
+        found.setdefault(subtopology, {})[index] = known
+    return found

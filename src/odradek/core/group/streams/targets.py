@@ -10,7 +10,13 @@ from odradek.core.coordinator.result import NOTHING, CoordinatorResult
 from odradek.core.group.modern.targets import log_targets
 from odradek.core.group.state import GroupState
 from odradek.core.group.streams import keys, records
-from odradek.core.group.streams.assignor import NAME, MemberSpec, SubtopologySpec, assign
+from odradek.core.group.streams.assignor import (
+    NAME,
+    NO_OFFSETS,
+    MemberSpec,
+    SubtopologySpec,
+    assign,
+)
 from odradek.core.group.streams.configuration import ConfiguredTopology
 from odradek.core.group.streams.group import StreamsGroup
 from odradek.core.group.streams.member import StreamsMember
@@ -18,7 +24,8 @@ from odradek.core.group.streams.tasks import EMPTY, Tasks
 from odradek.model.java_order import java_hash_order, timeline_order
 
 STANDBY_REPLICAS: Final = "num.standby.replicas"
-"""The key in the record of the group epoch."""
+RACK_TAGS: Final = "rack.aware.assignment.tags"
+"""The keys in the record of the group epoch."""
 INITIAL_DELAY: Final = "Assignment delayed due to the configured initial rebalance delay."
 INTERVAL: Final = "Assignment delayed due to the configured assignment interval."
 
@@ -87,7 +94,7 @@ class StreamsTargets:
         log: list[CoordinatorRecord],
     ) -> Target:
         """Do the same as `update`, after the initial delay. `after` is None if no member changes."""
-        present = EMPTY if after is None else group.target(after.member_id)
+        present = EMPTY if after is None else group.target_of(after)
         if group.assignment_epoch >= group_epoch:
             return Target(group.assignment_epoch, present)
         if not self._is_time(group):
@@ -120,10 +127,20 @@ class StreamsTargets:
         members = dict(group.members)
         ordered = timeline_order(members, group.member_slots)
         if after is not None:
+            former = group.static_member(after.instance_id)
+            if former is not None and former.member_id != after.member_id:
+                ordered.remove(former.member_id)
             if after.member_id not in members:
                 ordered.append(after.member_id)
             members[after.member_id] = after
-        return {
-            each: MemberSpec(members[each].process_id, group.target(each))
-            for each in java_hash_order(ordered)
-        }
+        return {each: _spec(group, members[each]) for each in java_hash_order(ordered)}
+
+
+def _spec(group: StreamsGroup, member: StreamsMember) -> MemberSpec:
+    held = member.assigned
+    active = {each: frozenset(partitions) for each, partitions in held.active.items()}
+    return MemberSpec(
+        member.process_id,
+        Tasks(active, held.standby, held.warmup),
+        group.task_offsets.get(member.member_id, NO_OFFSETS),
+    )

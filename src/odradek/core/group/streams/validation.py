@@ -15,7 +15,7 @@ STATIC_LEAVE_EPOCH: Final = -2
 
 
 def validate(request: StreamsGroupHeartbeatRequest) -> None:
-    """Check a request. Static members, offsets of tasks and patterns are refused as in Kafka 4.3.
+    """Check a request. Patterns of source topics are refused, as in Apache Kafka 4.4.
 
     Raises:
         ApiError: INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY.
@@ -44,7 +44,8 @@ def validate(request: StreamsGroupHeartbeatRequest) -> None:
             raise _invalid("Topology must be non-null when (re-)joining.")
         _check_topology(request.topology)
     elif request.member_epoch == STATIC_LEAVE_EPOCH:
-        raise _invalid("InstanceId can't be null.")
+        if request.instance_id is None:
+            raise _invalid("InstanceId can't be null.")
     elif request.member_epoch < LEAVE_EPOCH:
         raise _invalid(
             f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2."
@@ -56,14 +57,6 @@ def validate(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
-    if request.instance_id is not None:
-        raise _invalid("Static membership is not yet supported.")
-    if request.task_offsets is not None:
-        raise _invalid("TaskOffsets are not supported yet.")
-    if request.task_end_offsets is not None:
-        raise _invalid("TaskEndOffsets are not supported yet.")
-    if request.warmup_tasks:
-        raise _invalid("WarmupTasks are not supported yet.")
     if request.topology is not None:
         for each in request.topology.subtopologies:
             if each.source_topic_regex:
