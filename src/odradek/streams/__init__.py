@@ -16,6 +16,7 @@ counts.to_stream().to("word-counts")
 `TestDriver` runs an application without a broker. See docs/streams.md.
 """
 
+from odradek.core.streams.failures import Failure
 from odradek.core.streams.model.errors import (
     EncodingError,
     ProcessingError,
@@ -46,6 +47,7 @@ __all__ = [
     "Cogrouped",
     "Column",
     "EncodingError",
+    "Failure",
     "GlobalTable",
     "GroupedStream",
     "GroupedTable",

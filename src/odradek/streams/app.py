@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from odradek.core.streams.failures import Decision, Failure, skip
 from odradek.core.streams.graph.builder import OPTIMIZATIONS
 from odradek.core.streams.graph.nodes import Consumed, StoreGraph
 from odradek.core.streams.model.durations import Duration, milliseconds
@@ -48,6 +49,10 @@ class App:
             (`max.task.idle.ms`); -1 is not to wait.
         optimize: "all", "none", or the names of optimizations (`topology.optimization`).
         in_memory: expire windows exactly, as Kafka Streams' in-memory stores do.
+        on_undecodable: what to do with records that cannot be decoded: "fail", "skip", or a function that
+            gets a Failure and returns one of them (`deserialization.exception.handler`).
+        on_error: the same for errors of the program's functions (`processing.exception.handler`).
+        dead_letters: the topic for skipped records (`errors.dead.letter.queue.topic.name`).
 
     Raises:
         TopologyError: the id is illegal.
@@ -64,6 +69,9 @@ class App:
         max_task_idle: Duration = 0,
         optimize: str = "none",
         in_memory: bool = False,
+        on_undecodable: str | Callable[[Failure], str] = "fail",
+        on_error: str | Callable[[Failure], str] = "fail",
+        dead_letters: str | None = None,
     ) -> None:
         if not LEGAL_NAME.fullmatch(application_id):
             raise TopologyError(
@@ -75,6 +83,9 @@ class App:
         self.max_task_idle_ms = (
             NEVER_WAIT if max_task_idle == NEVER_WAIT else milliseconds(max_task_idle)
         )
+        self._on_undecodable = _decision(on_undecodable)
+        self._on_error = _decision(on_error)
+        self._dead_letters = dead_letters
         self._optimizations = _optimizations(optimize)
         self._plan = Plan(serde_of(key), serde_of(value), in_memory)
         self._topology: Topology | None = None
@@ -164,13 +175,19 @@ class App:
 
     def task_settings(self) -> TaskSettings:
         """Return the settings of the application's tasks."""
-        return TaskSettings(cache_bytes=self.cache_max_bytes, max_idle_ms=self.max_task_idle_ms)
+        return TaskSettings(
+            cache_bytes=self.cache_max_bytes,
+            max_idle_ms=self.max_task_idle_ms,
+            on_undecodable=self._on_undecodable,
+            on_error=self._on_error,
+            dead_letters=self._dead_letters,
+        )
 
     def worker(self, **settings: Any) -> Worker:
         """Return what runs the application's tasks in this process: `worker.run()`, `worker.stop()`.
 
-        It creates the internal topics. Settings with Kafka's names (and underscores) are those of the
-        client, such as `security_protocol`, and `commit_interval_ms`, `processing_guarantee`
+        It creates the internal topics. Settings with Kafka's names (and underscores) are those of
+        connections, such as `security_protocol`, and `commit_interval_ms`, `processing_guarantee`
         ("at_least_once" or "exactly_once_v2"), `replication_factor`.
 
         Raises:
@@ -251,6 +268,20 @@ def _extractor(function: Any) -> TimestampExtractor:
         return lambda _key, value, _context, _time: function(value)
     extractor: TimestampExtractor = function
     return extractor
+
+
+def _decision(given: str | Callable[[Failure], str]) -> Decision | None:
+    """Return what decides about failures."""
+    if isinstance(given, str):
+        return skip if _is_skip(given) else None
+    decide = given
+    return lambda failure: _is_skip(decide(failure))
+
+
+def _is_skip(answer: str) -> bool:
+    if answer not in ("fail", "skip"):
+        raise ValueError(f'a failed record can "fail" or "skip": {answer!r}')
+    return answer == "skip"
 
 
 def _optimizations(optimize: str) -> frozenset[str]:

@@ -34,6 +34,7 @@ class Head(NamedTuple):
 
     context: RecordContext
     record: Record | None
+    raw: Consumed | None = None
 
 
 DecodingHandler = Callable[[str, RecordContext, Consumed, Exception], bool]
@@ -115,7 +116,7 @@ class PartitionQueue:
             at = RecordContext(
                 self.topic, self.partition, raw.offset, record.timestamp, raw.headers
             )
-            self.head = Head(at, record)
+            self.head = Head(at, record, raw)
         if self.head is None and skipped is not None:
             self.head = Head(skipped, None)
 

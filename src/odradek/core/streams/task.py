@@ -15,17 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from odradek.core.streams.model.context import (
-    NO_RECORD,
-    ProcessingHandler,
-    TaskContext,
-)
+from odradek.core.streams.failures import Decision, Failure, dead_letter
+from odradek.core.streams.model.context import NO_RECORD, TaskContext
 from odradek.core.streams.model.errors import ProcessingError, StreamsError
 from odradek.core.streams.model.node import Node
-from odradek.core.streams.model.records import UNKNOWN_TIME, Produced, RecordContext
+from odradek.core.streams.model.records import UNKNOWN_TIME, Produced, Record, RecordContext
 from odradek.core.streams.partition_group import (
     Consumed,
-    DecodingHandler,
+    Head,
     PartitionGroup,
     PartitionQueue,
 )
@@ -52,12 +49,12 @@ class TaskSettings(NamedTuple):
     emit_interval_ms: int = 1000
     partition_count: Callable[[str], int] | None = None
     """Returns the number of partitions of an output topic, for partitioners of the program."""
-    on_decoding_error: DecodingHandler | None = None
-    on_processing_error: ProcessingHandler | None = None
-
-
-def _fail(_source: str, _context: RecordContext, _record: Consumed, _error: Exception) -> bool:
-    return False
+    on_undecodable: Decision | None = None
+    """Decides about records that cannot be decoded. None: the task stops."""
+    on_error: Decision | None = None
+    """Decides about errors of the program's functions. None: the task stops."""
+    dead_letters: str | None = None
+    """The topic for skipped records."""
 
 
 class Task:
@@ -80,7 +77,9 @@ class Task:
         self.context = TaskContext(topology.application_id, subtopology, partition)
         self.context.settings["emit_interval_ms"] = self._settings.emit_interval_ms
         self.context.use_scheduler(self)
-        self.context.use_handler(self._settings.on_processing_error)
+        if self._settings.on_error is not None:
+            self.context.use_handler(self._failed)
+        self._head: Head | None = None
         self._topology = topology
         self._nodes: dict[str, Node] = {}
         self._stores: dict[str, Store] = {}
@@ -161,7 +160,9 @@ class Task:
         if head.record is not None:
             context.set_time(now_ms)
             context.enter(head.context)
+            self._head = head
             queue.node.process(head.record)
+            self._head = None
             context.enter(NO_RECORD)
         self.positions[queue.topic, queue.partition] = head.context.offset + 1
         self.needs_commit = True
@@ -224,6 +225,34 @@ class Task:
 
         return queue.schedule(first, interval_ms, punctuate)
 
+    def _undecodable(
+        self, source: str, record: RecordContext, raw: Consumed, error: Exception
+    ) -> bool:
+        """Return whether to skip a record that cannot be decoded."""
+        decide = self._settings.on_undecodable
+        failure = Failure(source, record, raw.key, raw.value, error)
+        if decide is None or not self._skips(decide, failure):
+            return False
+        self.context.drop("undecodable records")
+        return True
+
+    def _failed(self, _context: TaskContext, node: str, record: Record, error: Exception) -> bool:
+        """Return whether to continue after an error of the program."""
+        decide = self._settings.on_error
+        assert decide is not None
+        place, head = self.context.record, self._head
+        if head is None or head.raw is None or head.context[:3] != place[:3]:
+            return self._skips(decide, Failure(node, place, None, None, error))
+        return self._skips(decide, Failure(node, place, head.raw.key, head.raw.value, error))
+
+    def _skips(self, decide: Decision, failure: Failure) -> bool:
+        if not decide(failure):
+            return False
+        topic = self._settings.dead_letters
+        if topic is not None:
+            self.context.output.append(dead_letter(topic, failure))
+        return True
+
     def _make_stores(self, names: list[str]) -> None:
         topology = self._topology
         cache_bytes = self._settings.cache_bytes
@@ -241,7 +270,6 @@ class Task:
         topology = self._topology
         queues: list[PartitionQueue] = []
         partition = self.context.partition
-        on_error = self._settings.on_decoding_error or _fail
         for name in names:
             definition = topology.nodes[name]
             node: Node
@@ -249,7 +277,9 @@ class Task:
                 node = SourceNode()
                 for topic in definition.topics:
                     full_name = topology.full_name(topic)
-                    queues.append(PartitionQueue(full_name, partition, definition, node, on_error))
+                    queues.append(
+                        PartitionQueue(full_name, partition, definition, node, self._undecodable)
+                    )
             elif isinstance(definition, SinkDefinition):
                 topic_name = None
                 if definition.topic is not None:

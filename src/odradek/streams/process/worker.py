@@ -24,6 +24,7 @@ from odradek.client.core.partitioners import partition_for_key
 from odradek.client.errors import BrokerError, ClientError, SomeFailedError
 from odradek.client.group_metadata import CommittedOffset
 from odradek.client.producer import Producer
+from odradek.core.streams.model.errors import TopologyError
 from odradek.core.streams.model.records import Produced
 from odradek.core.streams.partition_group import Consumed
 from odradek.core.streams.stores.base import Store
@@ -316,6 +317,9 @@ class Worker:
         with Admin(self._settings.connection) as admin:
             counts = {each.name: len(each.partitions) for each in admin.list_topics()}
             layout = Layout(self._topology, counts)
+            dead_letters = self._settings.tasks.dead_letters
+            if dead_letters is not None and dead_letters not in counts:
+                raise TopologyError(f"the topic {dead_letters} for dead letters does not exist")
             missing = [each for each in layout.internal_topics() if each.name not in counts]
             factor = self._settings.replication_factor
             new = [NewTopic(each.name, each.partitions, factor, each.settings) for each in missing]
