@@ -7,6 +7,7 @@ from tests.streams.support import GROUP, STATELESS, topology
 
 from odradek.core.group.streams.descriptions import KEPT_HERE
 from odradek.model.errors import ErrorCode
+from odradek.wire.generated.streams_group_heartbeat_request import TaskOffset
 from odradek.wire.generated.streams_group_topology_description_update_request import (
     StreamsGroupTopologyDescriptionUpdateRequest,
     TopologyDescription,
@@ -175,6 +176,17 @@ def test_a_description_that_is_too_large_is_not_asked_for_again(groups):
     wait(groups, 40, "a")
     assert not asked(groups)
     assert described(groups).topology_description_status == NOT_STORED
+
+
+def test_offsets_of_tasks_are_shown(groups):
+    groups.enter("a")
+    two = [TaskOffset(subtopology_id="0", partition=each, offset=each * 5) for each in (2, 1)]
+    groups.beat("a", task_offsets=two, task_end_offsets=two[:1])
+    for _ in range(2):
+        (member,) = groups.describe().members
+        assert [(each.partition, each.offset) for each in member.task_offsets] == [(1, 5), (2, 10)]
+        assert [(each.partition, each.offset) for each in member.task_end_offsets] == [(2, 10)]
+        groups.beat("a")  # what is left out does not change
 
 
 def test_a_description_is_deleted_with_its_group(groups):

@@ -153,7 +153,7 @@ class Dialogue:
         self.heard.append([each.error_code for each in answer.results])
 
 
-HEARTBEAT_VERSION = 0
+HEARTBEAT_VERSION = 1
 
 
 def play(broker: Broker) -> list[object]:

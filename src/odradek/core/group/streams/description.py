@@ -19,6 +19,7 @@ from odradek.wire.generated.streams_group_describe_response import (
     Member,
     Subtopology,
     TaskIds,
+    TaskOffset,
     TopicInfo,
 )
 from odradek.wire.generated.streams_group_describe_response import Topology as DescribedTopology
@@ -34,7 +35,8 @@ def describe(group: StreamsGroup) -> DescribedGroup:
         assignor_name=NAME,
         topology=_topology(group.topology, group.configured),
         members=[
-            _member(each, group.targets.get(each.member_id)) for each in group.members.values()
+            _member(group, each, group.targets.get(each.member_id))
+            for each in group.members.values()
         ],
     )
 
@@ -103,7 +105,7 @@ def _stored(topics: Iterable[stored.TopicInfo]) -> list[TopicInfo]:
     ]
 
 
-def _member(member: StreamsMember, target: Tasks | None) -> Member:
+def _member(group: StreamsGroup, member: StreamsMember, target: Tasks | None) -> Member:
     endpoint, assigned = member.endpoint, member.assigned
     return Member(
         member_id=member.member_id,
@@ -120,6 +122,8 @@ def _member(member: StreamsMember, target: Tasks | None) -> Member:
         client_tags=[
             KeyValue(key=key, value=value) for key, value in sorted(member.client_tags.items())
         ],
+        task_offsets=_offsets(group.task_offsets.get(member.member_id, {})),
+        task_end_offsets=_offsets(group.task_end_offsets.get(member.member_id, {})),
         assignment=Assignment(
             active_tasks=_task_ids(assigned.active),
             standby_tasks=_task_ids(assigned.standby),
@@ -135,6 +139,13 @@ def _member(member: StreamsMember, target: Tasks | None) -> Member:
             )
         ),
     )
+
+
+def _offsets(offsets: Mapping[tuple[str, int], int]) -> list[TaskOffset]:
+    return [
+        TaskOffset(subtopology_id=each, partition=index, offset=offset)
+        for (each, index), offset in sorted(offsets.items())
+    ]
 
 
 def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[TaskIds]:

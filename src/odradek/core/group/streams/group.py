@@ -53,6 +53,8 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         """Instance id -> member id."""
         self.task_offsets: dict[str, Mapping[tuple[str, int], int]] = {}
         """Member id -> task -> the sum of the offsets that the member has reported. Not in the log."""
+        self.task_end_offsets: dict[str, Mapping[tuple[str, int], int]] = {}
+        """The same for the ends of the changelogs."""
         self._active_owners: Owners = {}
         self._standby_owners: Owners = {}
         self._warmup_owners: Owners = {}
@@ -180,6 +182,10 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         """Note the offsets of tasks that a member has reported."""
         self.task_offsets[member_id] = offsets
 
+    def set_task_end_offsets(self, member_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Note the ends of the changelogs of tasks that a member has reported."""
+        self.task_end_offsets[member_id] = offsets
+
     def change_endpoints(self) -> None:
         """Increase the epoch of the endpoints."""
         self.endpoints_epoch += 1
@@ -217,6 +223,7 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         """Remove a member."""
         member = self._drop_member(member_id)
         self.task_offsets.pop(member_id, None)
+        self.task_end_offsets.pop(member_id, None)
         if member is not None:
             self._disown(member)
             if self.static_members.get(member.instance_id or "") == member_id:

@@ -453,7 +453,10 @@ def _take_offsets(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) ->
     Raises:
         ApiError: INVALID_REQUEST: a task occurs twice.
     """
-    for offsets in (request.task_offsets, request.task_end_offsets):
+    for offsets, note in (
+        (request.task_offsets, group.set_task_offsets),
+        (request.task_end_offsets, group.set_task_end_offsets),
+    ):
         found: dict[tuple[str, int], int] = {}
         for each in offsets or ():
             task = each.subtopology_id, each.partition
@@ -464,8 +467,8 @@ def _take_offsets(group: StreamsGroup, request: StreamsGroupHeartbeatRequest) ->
                     f"partition {task[1]}.",
                 )
             found[task] = each.offset
-        if offsets is not None and offsets is request.task_offsets:
-            group.set_task_offsets(request.member_id, found)
+        if offsets is not None:
+            note(request.member_id, found)
 
 
 def _wish(
