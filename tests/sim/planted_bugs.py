@@ -36,7 +36,7 @@ from odradek.broker.partitions.partition import Partition
 from odradek.broker.raft.delivery import Delivery
 from odradek.broker.raft.metadata_log import MetadataLog
 from odradek.broker.replication import fetchers
-from odradek.core.controller import alter_partition, periodic, reassignment
+from odradek.core.controller import alter_partition, periodic
 from odradek.core.controller.heartbeats import BrokerHeartbeats
 from odradek.core.controller.partition_change import PartitionChange
 from odradek.core.group.classic.group import ClassicGroup
@@ -44,7 +44,6 @@ from odradek.core.group.coordinator.machine import GroupMachine
 from odradek.core.group.offsets.commit import Commit
 from odradek.core.group.offsets.fetch import Fetch
 from odradek.core.replica.follower import ReplicaFetcher
-from odradek.core.replica.leader import PartitionLeader
 from odradek.log.partition_log import PartitionLog
 from odradek.log.producer_state import ProducerAppendInfo, ProducerState
 from odradek.model.errors import ErrorCode
@@ -101,17 +100,6 @@ def read_above_the_high_watermark(patch):
     patch.setattr(PartitionLog, "read", read_more)
 
 
-def keep_deleted_records(patch):
-    """The leader deletes records, and its followers keep them."""
-    follow = Partition.follow_leader
-
-    def keep(partition, high_watermark, log_start_offset, *rest):
-        follow(partition, high_watermark, 0, *rest)
-
-    patch.setattr(Partition, "follow_leader", keep)
-    patch.setattr(PartitionLeader, "low_watermark", lambda leader, offset: offset)
-
-
 # -- the controller -----------------------------------------------------------------------------
 
 
@@ -158,16 +146,6 @@ def decide_without_the_quorum(patch):
         return future
 
     patch.setattr(QuorumController, "_wait_for_commit", at_once)
-
-
-def complete_reassignments_at_once(patch):
-    """A reassignment is complete although the added replicas have no records yet."""
-    completed = reassignment.completed
-
-    def complete(replicas, isr, removing, adding):
-        return completed(replicas, [*isr, *adding], removing, adding)
-
-    patch.setattr(reassignment, "completed", complete)
 
 
 # -- the quorum and its snapshots ---------------------------------------------------------------
@@ -365,8 +343,6 @@ BUGS: dict[str, PlantedBug] = {
     "fencing moves no leaders": PlantedBug(fence_without_elections, 20, "which is fenced"),
     "leaders are elected outside the ISR": PlantedBug(elect_outside_the_isr, 20, "is in sync"),
     "AlterPartition of an old epoch is accepted": PlantedBug(accept_old_alter_partition, 60, ""),
-    "followers keep deleted records": PlantedBug(keep_deleted_records, 20, ""),
-    "a reassignment is completed at once": PlantedBug(complete_reassignments_at_once, 20, ""),
     "a stale controller's decisions are reported": PlantedBug(decide_without_the_quorum, 60, ""),
     "votes are not persisted": PlantedBug(do_not_persist_the_vote, 100, "forgotten"),
     "the snapshot is forgotten at a start": PlantedBug(forget_the_snapshot, 20, ""),

@@ -1,43 +1,27 @@
 """Changes a simulated cluster while nodes fail and all clients run.
 
-It sets a setting of one group after the other, and changes one topic: it adds partitions, deletes records,
-moves replicas and changes a setting. A producer writes to this topic, and the members of a group read it. At
+It sets a setting of one group after the other, and changes one topic: it adds partitions, and changes a setting. A producer writes to this topic, and the members of a group read it. At
 the end, all that was acknowledged must be there (`differences`), and nothing that was not asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from odradek.core.metadata.image import MetadataImage
 from odradek.model.config_resource import ResourceType
 from odradek.model.errors import ErrorCode as E
-from odradek.model.topic_partition import TopicPartition
-from odradek.sim.driver import ANY, SimClient, leader
+from odradek.sim.driver import SimClient
 from odradek.sim.facts import Facts
 from odradek.sim.simulation import Simulation
 from odradek.sim.workload import NOT_NOW, Actor
-from odradek.wire.generated.alter_partition_reassignments_request import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from odradek.wire.generated.alter_partition_reassignments_response import (
-    AlterPartitionReassignmentsResponse,
-)
 from odradek.wire.generated.create_partitions_request import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
 from odradek.wire.generated.create_partitions_response import CreatePartitionsResponse
-from odradek.wire.generated.delete_records_request import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from odradek.wire.generated.delete_records_response import DeleteRecordsResponse
 from odradek.wire.generated.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -47,12 +31,15 @@ from odradek.wire.generated.incremental_alter_configs_response import (
     IncrementalAlterConfigsResponse,
 )
 
-NO_CONTROLLER = NOT_NOW | {E.NOT_CONTROLLER, E.BROKER_NOT_AVAILABLE}
+NO_CONTROLLER = NOT_NOW | {
+    E.NOT_CONTROLLER,
+    E.BROKER_NOT_AVAILABLE,
+    E.INVALID_REPLICATION_FACTOR,  # too few brokers are not fenced
+}
 """Errors after which a change of the metadata may take effect later, or never."""
 SETTING, VALUE = "consumer.session.timeout.ms", "45000"
 TOPIC, TOPIC_SETTING = "shelf", "max.message.bytes"
 PARTITIONS_MAX = 4
-REPLICAS = 2
 _BYTES = 100_000
 
 
@@ -90,11 +77,6 @@ class Changes:
     partitions: int = 1
     """The highest number of partitions that was acknowledged."""
     asked_partitions: int = 1
-    deleted: dict[int, int] = field(default_factory=dict)
-    """By partition, the offset below which records were deleted for certain."""
-    asked_deleted: dict[int, int] = field(default_factory=dict)
-    replicas: dict[int, Possible[list[int]]] = field(default_factory=dict)
-    """By partition."""
     value: Possible[str] = field(default_factory=Possible)
     """Of `TOPIC_SETTING`."""
 
@@ -110,17 +92,14 @@ class Changes:
 class Administrator(Actor):
     """Makes one change after the other."""
 
-    def __init__(
-        self, simulation: Simulation, client: SimClient, facts: Facts, node_ids: Sequence[int]
-    ) -> None:
+    def __init__(self, simulation: Simulation, client: SimClient, facts: Facts) -> None:
         super().__init__(simulation, client, facts)
         self.changes = Changes()
-        self._node_ids = node_ids
         self._number = 0
 
     async def run(self) -> None:
         """See `Actor`."""
-        acts = (self._set_group, self._set_group, self._grow, self._delete, self._move, self._set)
+        acts = (self._set_group, self._set_group, self._grow, self._set)
         while not self.is_stopping:
             self._number += 1
             await self.random.choice(acts)()
@@ -177,61 +156,6 @@ class Administrator(Actor):
         if self._is_done("partitions added", code):
             self.changes.acknowledge_partitions(count)
 
-    async def _delete(self) -> None:
-        """Delete the records before one that a producer knows."""
-        index = self.random.randrange(self.changes.partitions)
-        partition = TopicPartition(TOPIC, index)
-        known = [each for each in self.facts.acknowledged.get(partition, {}).values() if each >= 0]
-        if not known:
-            return
-        offset = self.random.choice(known)
-        asked = self.changes.asked_deleted
-        asked[index] = max(asked.get(index, 0), offset)
-        request = DeleteRecordsRequest(
-            topics=[
-                DeleteRecordsTopic(
-                    name=TOPIC,
-                    partitions=[DeleteRecordsPartition(partition_index=index, offset=offset)],
-                )
-            ],
-            timeout_ms=3_000,
-        )
-        response = await self.ask(request, DeleteRecordsResponse, leader(partition))
-        if response is None:
-            return
-        (answer,) = response.topics[0].partitions
-        if answer.error_code:
-            self.client.forget(leader(partition))
-        if answer.error_code == E.OFFSET_OUT_OF_RANGE:
-            return  # the records were deleted before, or the leader does not know its high watermark yet
-        if self._is_done("records deleted", answer.error_code):
-            deleted = self.changes.deleted
-            deleted[index] = max(deleted.get(index, 0), answer.low_watermark, offset)
-
-    async def _move(self) -> None:
-        """Move the replicas of a partition."""
-        index = self.random.randrange(self.changes.partitions)
-        replicas = self.random.sample(self._node_ids, REPLICAS)
-        possible = self.changes.replicas.setdefault(index, Possible())
-        possible.ask(replicas)
-        request = AlterPartitionReassignmentsRequest(
-            timeout_ms=3_000,
-            topics=[
-                ReassignableTopic(
-                    name=TOPIC,
-                    partitions=[ReassignablePartition(partition_index=index, replicas=replicas)],
-                )
-            ],
-        )
-        response = await self.ask(request, AlterPartitionReassignmentsResponse, ANY)
-        if response is None:
-            return
-        code = response.error_code
-        if not code:
-            code = response.responses[0].partitions[0].error_code
-        if self._is_done("replicas moved", code):
-            possible.acknowledge(replicas)
-
     # -- the end --------------------------------------------------------------------------------
 
     def differences(self, image: MetadataImage) -> Iterator[str]:
@@ -246,19 +170,3 @@ class Administrator(Actor):
         value = image.configs.of(ResourceType.TOPIC, TOPIC).get(TOPIC_SETTING)
         if not changes.value.has(value):
             yield f"{TOPIC_SETTING} of {TOPIC} is {value}, not {changes.value.acknowledged}"
-        for index, possible in changes.replicas.items():
-            replicas = list(topic.partitions[index].replicas)
-            if possible.acknowledged is not None and not possible.has(replicas):
-                yield f"{TOPIC}-{index} has the replicas {replicas}, not {possible.acknowledged}"
-
-    def wrong_starts(self, starts: Mapping[TopicPartition, int]) -> Iterator[str]:
-        """Yield the partitions whose log does not begin where records were deleted."""
-        for partition, start in starts.items():
-            if partition.topic != TOPIC:
-                continue
-            deleted = self.changes.deleted.get(partition.partition, 0)
-            asked = self.changes.asked_deleted.get(partition.partition, 0)
-            if start < deleted:
-                yield f"{partition} begins at {start}, after a deletion to {deleted}"
-            if start > max(asked, deleted):
-                yield f"{partition} begins at {start}, but was to be deleted to {asked} at most"

@@ -19,6 +19,7 @@ from odradek.config.broker_config import RACK_AWARE_SELECTOR
 from odradek.core.metadata.image import MetadataImage
 from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
+from odradek.records.batch import iterate_batches
 from odradek.sim import administrator
 from odradek.sim.administrator import Administrator
 from odradek.sim.driver import SimClient
@@ -73,7 +74,14 @@ class ClusterScenario(Scenario):
         self._may_overlap = False
         """Whether the next fault may begin while another one lasts."""
         voters = self.machines[:VOTERS_MAX]
-        self.watch = Watch(self.simulation, self.network, self.machines, voters, SESSION_TIMEOUT_MS)
+        self.watch = Watch(
+            self.simulation,
+            self.network,
+            self.machines,
+            voters,
+            SESSION_TIMEOUT_MS,
+            [administrator.TOPIC],
+        )
         self.watch.start()
         self.share_group = ShareGroup(self.simulation, self.facts, self.machines, TOPICS[TOPIC])
 
@@ -106,7 +114,7 @@ class ClusterScenario(Scenario):
         """See `Scenario`. One more client changes the metadata, and two are in a share group."""
         super().add_actors()
         client = self.client("administrator")
-        self.administrator = Administrator(self.simulation, client, self.facts, self.node_ids)
+        self.administrator = Administrator(self.simulation, client, self.facts)
         self.actors.append(self.administrator)
         self._add(Stocker, "stocker", [TopicPartition(administrator.TOPIC, 0)])
         for number in range(SHARE_MEMBERS):
@@ -120,17 +128,6 @@ class ClusterScenario(Scenario):
     async def drain(self) -> None:
         """See `Scenario`. A member of the share group takes the records that are left."""
         await self.share_group.drain(self.until)
-        await self.until(self._has_moved)
-
-    def _has_moved(self) -> bool:
-        """Whether no replicas are being moved."""
-        image = self._image()
-        if image is None:
-            return False
-        partitions = image.topics.by_name[administrator.TOPIC].partitions
-        return not any(
-            each.adding_replicas or each.removing_replicas for each in partitions.values()
-        )
 
     def _image(self) -> MetadataImage | None:
         for machine in self.machines:
@@ -143,14 +140,6 @@ class ClusterScenario(Scenario):
         image = self._image()
         assert image is not None
         return {name: len(image.topics.by_name[name].partitions) for name in self.topics}
-
-    def replicas_of(self, topic: str) -> int:
-        """See `Scenario`."""
-        return administrator.REPLICAS if topic == administrator.TOPIC else self.replication_factor
-
-    def wrong_starts(self, starts: Mapping[TopicPartition, int]) -> Iterable[str]:
-        """See `Scenario`."""
-        return self.administrator.wrong_starts(starts)
 
     async def disturb(self) -> None:
         """Let one machine fail in a random way. Return when the next fault may begin.
@@ -231,18 +220,19 @@ class ClusterScenario(Scenario):
     def _different_replicas(self) -> Iterator[str]:
         for topic, count in self.partition_counts().items():
             for index in range(count):
-                contents = {}
+                contents, start = {}, 0
                 for machine in self.machines:
                     assert machine.node is not None
                     replica = machine.node.broker.replicas.by_name.get(topic, {}).get(index)
                     if replica is not None:
+                        start = max(start, replica.log.log_start_offset)
                         contents[machine.name] = b"".join(
                             machine.disk.pread(each.opened().descriptor, each.size, 0)
                             for each in replica.log.segments
                         )
-                if len(contents) != self.replicas_of(topic):
+                if len(contents) != self.replication_factor:
                     yield f"{TopicPartition(topic, index)}: only {list(contents)} have a replica"
-                elif len(set(contents.values())) > 1:
+                elif len({_batches(each, start) for each in contents.values()}) > 1:
                     ends = {name: len(each) for name, each in contents.items()}
                     yield f"{TopicPartition(topic, index)}: the replicas differ: {ends}"
 
@@ -258,6 +248,16 @@ class ClusterScenario(Scenario):
             for group in self.facts.settings:
                 if not image.configs.of(ResourceType.GROUP, group):
                     yield f"{machine.name}: the acknowledged setting of {group!r} is lost"
+
+
+def _batches(content: bytes, start: int) -> tuple[bytes, ...]:
+    """Return the batches of a replica from an offset on.
+
+    Replicas delete whole segments, not all at the same time, and the records before the start of the log
+    do not count.
+    """
+    batches = iterate_batches(memoryview(content))
+    return tuple(bytes(each.data) for each in batches if each.base_offset >= start)
 
 
 def _settings(voters: Iterable[int]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from odradek.client.core.consumed_batch import Batch
 from odradek.client.core.member_events import Assigned, Joined, MemberEvent
 from odradek.client.errors import BrokerError, ClientError, CommitFailedError, RequestTimeoutError
 from odradek.client.group_metadata import GroupMetadata
@@ -11,10 +12,9 @@ from odradek.model.errors import ErrorCode as E
 from odradek.model.topic_partition import TopicPartition
 from odradek.sim.driver import SimClient, group
 from odradek.sim.facts import Commit, Facts, Reading
-from odradek.sim.membership import CONSUMER, SimMember
-from odradek.sim.reading import READ_COMMITTED, earliest, fetch
+from odradek.sim.membership import CONSUMER, SimConsumer
 from odradek.sim.simulation import Simulation
-from odradek.sim.workload import NOT_NOW, Actor
+from odradek.sim.workload import Actor
 from odradek.wire.generated.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -23,6 +23,8 @@ from odradek.wire.generated.offset_commit_request import (
 from odradek.wire.generated.offset_commit_response import OffsetCommitResponse
 
 GROUP = "readers"
+DELETED_FROM = "shelf"
+"""The topic whose records an administrator deletes."""
 REJOIN_SHARE = 0.05
 """The fraction of turns after which a member leaves or crashes, so that the group is rebalanced."""
 LATE_COMMIT_SHARE = 0.5
@@ -43,47 +45,47 @@ class GroupMember(Actor):
         super().__init__(simulation, client, facts)
         self._topics = topics
         self._kind = kind
-        self._member = self._new_member()
+        self._consumer = self._new_consumer()
         self._identity = GroupMetadata(GROUP)
         self._earlier = self._identity
         """The identity before the newest rebalance."""
         self._positions: dict[TopicPartition, int] = {}
         self._session = facts.begin_session(self.name)
 
-    def _new_member(self) -> SimMember:
-        return SimMember(self.client, GROUP, self._topics, self._kind)
+    def _new_consumer(self) -> SimConsumer:
+        return SimConsumer(self.client, GROUP, self._topics, self._kind)
 
     async def run(self) -> None:
         """See `Actor`."""
         while not self.is_stopping:
             await self._work_on_events()
-            await self._consume()
+            self._consume()
             if self.random.random() < 0.5:
                 await self._commit()
             if self.random.random() < REJOIN_SHARE:
                 await self._rejoin()
             await self.pause(0.2)
-        await self._member.leave()
+        await self._consumer.leave()
 
     async def _rejoin(self) -> None:
         """Leave the group, or end like a process that is killed; and join it again."""
         if self.random.random() < 0.5:
-            await self._member.leave()
+            await self._consumer.leave()
         else:
-            self._member.close()
+            self._consumer.close()
         self._positions.clear()
-        self._member = self._new_member()
+        self._consumer = self._new_consumer()
         self._identity = GroupMetadata(GROUP)
 
     # -- membership -----------------------------------------------------------------------------
 
     async def _work_on_events(self) -> None:
         before = self._identity
-        while (event := await self._member.poll()) is not None:
+        while (event := await self._consumer.poll()) is not None:
             await self._adopt(event)
-            self._member.done(event)
+            self._consumer.done()
             self._session = self.facts.begin_session(self.name)
-        self._identity = self._member.group_metadata
+        self._identity = self._consumer.identity_now
         if before != self._identity and before.generation_id >= 0:
             self._earlier = before
             await self._commit_late()
@@ -96,66 +98,58 @@ class GroupMember(Actor):
             return
         self.facts.count("joined")
         start_ns = self.simulation.now_ns
-        generation = self._member.group_metadata.generation_id
+        generation = self._consumer.identity.generation_id
         found = await self._committed(event)
         for each in event.partitions:
             self.facts.found_committed(GROUP, each, found.get(each, -1), start_ns)
-            self._positions[each] = found.get(each, 0)
+        self._positions.update(await self._consumer.positions(event.partitions))
         if self._kind != CONSUMER and generation >= 0:
             self.facts.assigned(GROUP, generation, self.name, self._positions)
 
     async def _committed(self, event: Assigned) -> dict[TopicPartition, int]:
         while True:
             try:
-                return await self._member.committed(event.partitions)
+                return await self._consumer.committed(event.partitions)
             except ClientError:
                 self.facts.count("members that waited for positions")
 
     # -- consuming ------------------------------------------------------------------------------
 
-    async def _consume(self) -> None:
-        """Read something of each partition."""
-        for partition, position in self._positions.items():
-            try:
-                found = await fetch(self.client, partition, position, READ_COMMITTED)
-            except ClientError:
-                await self.pause()
-                continue
-            if found.error_code == E.OFFSET_OUT_OF_RANGE:
-                await self._reset(partition)
-                return
-            if found.error_code:
-                if found.error_code not in NOT_NOW:
-                    self.unexpected("Fetch", found.error_code)
-                await self.pause()
-                continue
-            for offset, value in found.values:
-                self.facts.consume(Reading(partition, offset, value), self._session.readings)
-            self._positions[partition] = found.next_offset
-
-    async def _reset(self, partition: TopicPartition) -> None:
-        """Go to the first record, because those before it were deleted."""
+    def _consume(self) -> None:
+        """Read what is there."""
         try:
-            offset = await earliest(self.client, partition)
-        except ClientError:
-            await self.pause()
-            return
-        if offset <= self._positions[partition]:
-            self.unexpected("Fetch", E.OFFSET_OUT_OF_RANGE)
-        self._positions[partition] = offset
-        self._session = self.facts.begin_session(self.name)
-        self.facts.count("positions reset")
+            while (batch := self._consumer.take()) is not None:
+                self._read(batch)
+        except ClientError as error:
+            self.unexpected_error("a consumer", error)
+
+    def _read(self, batch: Batch) -> None:
+        partition = batch.topic_partition
+        if batch.first_offset < self._positions[partition]:
+            self.facts.violations.append(
+                f"{self.name} read {partition} from {batch.first_offset}, after it had read to"
+                f" {self._positions[partition]}"
+            )
+        if partition.topic == DELETED_FROM and batch.first_offset > self._positions[partition]:
+            self._session = self.facts.begin_session(self.name)  # the records before were deleted
+            self.facts.count("positions reset")
+        for record in batch:
+            value = (record.value or b"").decode()
+            self.facts.consume(Reading(partition, record.offset, value), self._session.readings)
+        self._positions[partition] = batch.next_offset
 
     async def _commit(self) -> None:
         """Commit the position of one partition."""
         if not self._positions:
             return
         partition = self.random.choice(list(self._positions))
-        offset = self._positions[partition]
+        offset = self._consumer.position(partition)
+        if offset is None:
+            return  # it is being looked up, or validated with a new leader
         attempt = Commit(offset, self.simulation.now_ns)
         self.facts.commits.setdefault((GROUP, partition), []).append(attempt)
         try:
-            await self._member.commit({partition: offset})
+            await self._consumer.commit(partition)
         except (CommitFailedError, RequestTimeoutError) as error:
             self.facts.count(f"commits that failed: {type(error).__name__}")
         except BrokerError as error:

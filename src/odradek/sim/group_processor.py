@@ -11,25 +11,24 @@ processed by exactly one committed transaction.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
+from odradek.client.core.consumed_batch import Batch
 from odradek.client.core.member_events import Assigned, Joined, MemberEvent
 from odradek.client.errors import ClientError
-from odradek.client.group_metadata import GroupMetadata
 from odradek.model.errors import ErrorCode as E
 from odradek.model.topic_partition import TopicPartition
 from odradek.sim.checks import Contents
 from odradek.sim.driver import SimClient
 from odradek.sim.facts import Facts, Fate, Reading, Transaction
-from odradek.sim.membership import SimMember
-from odradek.sim.reading import READ_COMMITTED, fetch
+from odradek.sim.membership import SimConsumer
 from odradek.sim.simulation import Simulation
-from odradek.sim.workload import FENCED, NOT_NOW, TransactionalProducer
+from odradek.sim.workload import FENCED, TransactionalProducer
 
 GROUP, INPUT, OUTPUT = "processors", "events", "results"
-_WAIT_MS = 20
 RECORDS_MAX = 8
-"""The number of records of a partition that a transaction processes at most."""
+"""The number of records of a batch."""
+BATCHES_MAX = 4
 LEAVING_SHARE, CRASHING_SHARE = 0.08, 0.06
 """The fractions of transactions after which a processor leaves the group, or begins as a new process."""
 PAUSE_SHARE = 0.05
@@ -58,13 +57,10 @@ class GroupProcessor(TransactionalProducer):
         self._kind = kind
         self._positions: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
-        self._at_end: set[TopicPartition] = set()
-        """The assigned partitions in which nothing was left."""
-        self._identity = GroupMetadata(GROUP)
-        self._member = self._new_member()
+        self._consumer = self._new_consumer()
 
-    def _new_member(self) -> SimMember:
-        return SimMember(self.client, GROUP, [INPUT], self._kind)
+    def _new_consumer(self) -> SimConsumer:
+        return SimConsumer(self.client, GROUP, [INPUT], self._kind, RECORDS_MAX)
 
     async def run(self) -> None:
         """See `Actor`."""
@@ -73,25 +69,25 @@ class GroupProcessor(TransactionalProducer):
         while not self.is_stopping:
             await self._turn()
             await self.pause(0.2)
-        await self._member.leave()
+        await self._consumer.leave()
 
     def drain(self) -> None:
         """From now on, do nothing but work."""
         self.is_draining = True
 
     @property
-    def drained(self) -> set[TopicPartition]:
-        """The assigned partitions in which nothing is left; empty if others have records."""
-        return self._at_end if self._at_end == self._positions.keys() else set()
+    def processed(self) -> Mapping[TopicPartition, int]:
+        """Up to where the records of each assigned partition are processed."""
+        return self._positions
 
     async def _turn(self) -> None:
-        while (event := await self._member.poll()) is not None:
+        while (event := await self._consumer.poll()) is not None:
             await self._adopt(event)
-            self._member.done(event)
+            self._consumer.done()
         await self._transact()
         if self._happens(LEAVING_SHARE):
             self.facts.count("processors that left")
-            await self._member.leave()
+            await self._consumer.leave()
             self._join_anew()
         elif self._happens(CRASHING_SHARE):
             await self._crash()
@@ -102,33 +98,21 @@ class GroupProcessor(TransactionalProducer):
         if not isinstance(event, Assigned):
             for each in event.partitions:
                 self._positions.pop(each, None)
-                self._at_end.discard(each)
             self.facts.count(f"processors told {type(event).__name__}")
             return
-        self._identity = self._member.group_metadata
-        committed = await self._committed(event.partitions)
-        for each in event.partitions:
-            self._positions[each] = committed.get(each, 0)
+        self._positions.update(await self._consumer.positions(event.partitions))
         self.facts.count("processors told Assigned")
-
-    async def _committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        while True:
-            try:
-                return await self._member.committed(partitions)
-            except ClientError:
-                self.facts.count("processors that waited for positions")
 
     async def _crash(self) -> None:
         """Begin again, as a new process with the same transactional id."""
         self.facts.count("processors that crashed")
-        self._member.close()
+        self._consumer.close()
         self._join_anew()
         await self._restart()
 
     def _join_anew(self) -> None:
         self._positions.clear()
-        self._at_end.clear()
-        self._member = self._new_member()
+        self._consumer = self._new_consumer()
 
     def _happens(self, share: float) -> bool:
         return not self.is_draining and self.random.random() < share
@@ -147,8 +131,10 @@ class GroupProcessor(TransactionalProducer):
     async def _work(self, transaction: Transaction) -> bool | None:
         """Process some records of each partition."""
         self._next = dict(self._positions)
-        for partition, position in self._positions.items():
-            self._next[partition] = await self._read(transaction, partition, position)
+        for _ in range(self.random.randint(1, BATCHES_MAX)):
+            batch = self._consumer.take()
+            if batch is not None:
+                self._read(transaction, batch)
         self._step()
         for partition, offset, _ in transaction.inputs:
             target = self._partitions[partition.partition % len(self._partitions)]
@@ -158,41 +144,43 @@ class GroupProcessor(TransactionalProducer):
         self._step()
         changed = {each: at for each, at in self._next.items() if at != self._positions[each]}
         if changed:
-            await self._producer.add_offsets(changed, self._identity)
+            await self._producer.add_offsets(changed, self._consumer.identity)
         self._step()
         return not self._happens(0.1)
 
-    async def _read(
-        self, transaction: Transaction, partition: TopicPartition, position: int
-    ) -> int:
-        """Read some records, and return the next position."""
-        try:
-            found = await fetch(self.client, partition, position, READ_COMMITTED, _WAIT_MS)
-        except ClientError:
-            return position
-        if found.error_code:
-            if found.error_code not in NOT_NOW:
-                self.unexpected("Fetch", found.error_code)
-            return position
-        self._at_end.discard(partition)
-        if not found.values and found.next_offset >= found.high_watermark:
-            self._at_end.add(partition)
-        some = found.values[:RECORDS_MAX] if not self.is_draining else found.values
-        for offset, value in some:
-            self.facts.consume(Reading(partition, offset, value), transaction.inputs)
-        return some[-1][0] + 1 if len(some) < len(found.values) else found.next_offset
+    def _read(self, transaction: Transaction, batch: Batch) -> None:
+        partition = batch.topic_partition
+        if batch.first_offset < self._next[partition]:
+            self.facts.violations.append(
+                f"{self.name} read {partition} from {batch.first_offset}, after it had read to"
+                f" {self._next[partition]}"
+            )
+        for record in batch:
+            value = (record.value or b"").decode()
+            self.facts.consume(Reading(partition, record.offset, value), transaction.inputs)
+        self._next[partition] = batch.next_offset
 
     async def _end(self, transaction: Transaction, *, is_commit: bool) -> None:
         await super()._end(transaction, is_commit=is_commit)
         if transaction.fate is Fate.COMMITTED:
             self._positions.update(self._next)
             self.facts.count("processed in a group", len(transaction.inputs))
+        else:
+            self._go_back()
+
+    def _go_back(self) -> None:
+        """Read what an aborted transaction has read again."""
+        for partition, position in self._positions.items():
+            if self._next.get(partition, position) != position:
+                self._consumer.seek(partition, position)
 
     async def _recover(self, transaction: Transaction, error: ClientError) -> None:
         """Go on. The positions are those of before the transaction, except if its outcome is unknown."""
         await super()._recover(transaction, error)
-        if transaction.fate is not Fate.ABORTED:
-            self._member.close()
+        if transaction.fate is Fate.ABORTED:
+            self._go_back()
+        else:
+            self._consumer.close()
             self._join_anew()
 
 

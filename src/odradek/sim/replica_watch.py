@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from odradek.broker.partitions.partition import Partition
 from odradek.core.metadata.registrations import PartitionRegistration
@@ -20,11 +20,13 @@ class ReplicaWatch:
     - A leader epoch of a partition has at most one leader.
     - The high watermark of a leader never moves down.
     - What is committed never changes, and is the same on all replicas. This is not checked in
-      internal topics, because they are compacted.
+      internal topics, because they are compacted, and in topics whose records are deleted.
     - All members of the ISR have all records that were ever committed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changing: Collection[str] = ()) -> None:
+        """`changing` are the topics whose records are deleted."""
+        self._changing = changing
         self._leaders: dict[tuple[TopicPartition, int], str] = {}
         self._high_watermarks: dict[tuple[str, int, TopicPartition, int], int] = {}
         """The high watermark of each leader: by node, incarnation, partition and leader epoch."""
@@ -49,7 +51,7 @@ class ReplicaWatch:
                     other = newest.get(name)
                     if other is None or leader.leader_epoch > other.leader_epoch:
                         newest[name] = leader
-                if not partition.is_internal:
+                if not partition.is_internal and name.topic not in self._changing:
                     content = self._contents.setdefault(name, CommittedContent())
                     for problem in content.compare(node, log):
                         yield f"{name}: {problem}"

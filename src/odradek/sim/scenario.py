@@ -276,7 +276,6 @@ class Scenario:
                 *check(self.facts, logs, await self._transactional_offsets()),
                 *unexpected_anomalies(self.facts, logs),
                 *processed_twice_or_never(logs),
-                *self.wrong_starts({each: found.start for each, found in logs.items()}),
             ]
 
         async def differences() -> list[str]:
@@ -312,19 +311,33 @@ class Scenario:
         """Let the group of processors process all records that are left, and end."""
         for processor in self.processors:
             processor.drain()
-        inputs = {TopicPartition(INPUT, index) for index in range(TOPICS[INPUT])}
 
         def is_drained() -> bool:
-            drained: set[TopicPartition] = set()
+            done: dict[TopicPartition, int] = {}
             for each in self.processors:
-                drained |= each.drained
-            return drained == inputs or any(each.done() for each in tasks)
+                for partition, offset in each.processed.items():
+                    done[partition] = max(offset, done.get(partition, 0))
+            ends = self._ends(INPUT)
+            is_processed = len(ends) == TOPICS[INPUT] and all(
+                done.get(each, -1) >= end for each, end in ends.items()
+            )
+            return is_processed or any(each.done() for each in tasks)
 
         await self.until(is_drained)
         for processor in self.processors:
             processor.stop()
         await self.until(lambda: all(each.done() for each in tasks))
         self._note_errors(tasks)
+
+    def _ends(self, topic: str) -> dict[TopicPartition, int]:
+        """Return the log end offsets of the partitions that have a leader."""
+        ends: dict[TopicPartition, int] = {}
+        for machine in self.machines:
+            if machine.node is not None and machine.is_serving:
+                for index, each in machine.node.broker.replicas.by_name.get(topic, {}).items():
+                    if each.is_leader:
+                        ends[TopicPartition(topic, index)] = each.log.log_end_offset
+        return ends
 
     def _note_errors(self, tasks: Iterable[asyncio.Task[None]]) -> None:
         """Record the errors that brokers have caused and clients could not mend."""
@@ -336,10 +349,6 @@ class Scenario:
 
     async def violations_of_replicas(self) -> list[str]:
         """Return the differences between replicas."""
-        return []
-
-    def wrong_starts(self, starts: Mapping[TopicPartition, int]) -> Iterable[str]:
-        """Return the partitions whose log does not begin at the right offset."""
         return []
 
     def fail_at_the_end(self) -> None:
@@ -449,7 +458,7 @@ class Scenario:
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
-                    name=name, num_partitions=count, replication_factor=self.replicas_of(name)
+                    name=name, num_partitions=count, replication_factor=self.replication_factor
                 )
                 for name, count in self.topics.items()
             ]
@@ -482,10 +491,6 @@ class Scenario:
     def partition_counts(self) -> Mapping[str, int]:
         """Return the topics, with their numbers of partitions now."""
         return self.topics
-
-    def replicas_of(self, topic: str) -> int:
-        """Return the replication factor of a topic."""
-        return self.replication_factor
 
     async def _read(self, partition: TopicPartition) -> Contents:
         start = 0
