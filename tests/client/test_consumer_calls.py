@@ -484,25 +484,6 @@ def test_nothing_is_lost_or_doubled_when_members_come(bootstrap, make_topic, mak
     assert sorted(map(int, found)) == list(range(300))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"group_protocol": "share"}, "group_protocol is 'share'"),
-        ({"group_remote_assignor": "range"}, "cannot be set when group.protocol=CLASSIC"),
-        ({"group_protocol": "consumer", "session_timeout_ms": 1}, "session.timeout.ms cannot be"),
-        ({"partition_assignment_strategy": "fair"}, "'fair' is not an assignor"),
-        ({"heartbeat_interval_ms": 45_000}, "must be lower"),
-        ({"auto_offset_reset": "first"}, "auto.offset.reset is 'first'"),
-        ({"group_id": ""}, "group.id is empty"),
-        ({"group_id": None, "enable_auto_commit": True}, "needs a group.id"),
-        ({"max_poll_record": 5}, "do you mean max_poll_records"),
-    ],
-)
-def test_settings_that_are_refused(options, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
-        Consumer({"bootstrap.servers": "h:1"}, **{"group_id": "g", **options})
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_subscriptions_change(bootstrap, make_topic, make, group, protocol):
     one, two = make_topic(), make_topic()

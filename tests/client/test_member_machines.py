@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import re
 
 import pytest
 from tests.client.group_lab import GROUP, Lab
 from tests.support.run_seed import seeds
 
+from odradek.client import Consumer
 from odradek.client.core.classic_member import ClassicMember
 from odradek.client.core.commits import Commits, Outsider
 from odradek.client.core.member_events import Joined, Lost, Revoked
@@ -407,3 +409,22 @@ def test_members_agree_in_the_end(make, kind, seed):
     lab.until(lab.is_settled, 200_000)
     lab.until(lambda: all(each.is_out for each in lab.users if not each.wants_in))
     assert all(not each.has for each in lab.users if not each.wants_in)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group_protocol": "share"}, "group_protocol is 'share'"),
+        ({"group_remote_assignor": "range"}, "cannot be set when group.protocol=CLASSIC"),
+        ({"group_protocol": "consumer", "session_timeout_ms": 1}, "session.timeout.ms cannot be"),
+        ({"partition_assignment_strategy": "fair"}, "'fair' is not an assignor"),
+        ({"heartbeat_interval_ms": 45_000}, "must be lower"),
+        ({"auto_offset_reset": "first"}, "auto.offset.reset is 'first'"),
+        ({"group_id": ""}, "group.id is empty"),
+        ({"group_id": None, "enable_auto_commit": True}, "needs a group.id"),
+        ({"max_poll_record": 5}, "do you mean max_poll_records"),
+    ],
+)
+def test_settings_that_are_refused(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Consumer({"bootstrap.servers": "h:1"}, **{"group_id": "g", **options})
