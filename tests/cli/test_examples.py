@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shlex
 
@@ -10,6 +11,7 @@ import click
 import pytest
 from confluent_kafka import Producer
 from tests.cli.conftest import invoke
+from tests.connect.lab import Lab
 
 from odradek.cli import main
 from odradek.config.authorizer import STANDARD_AUTHORIZER
@@ -23,7 +25,7 @@ NOT_HERE = (
     "--command-config", "$PWD",
     "--follow", "transaction abort", " log ", "cluster start",
     "simulate", "cluster add-broker", "cluster drain", "cluster remove",
-    "queue work", "doctor --config", "adopt-checkpoint",
+    "queue work", "doctor --config", "adopt-checkpoint", "unregister-controller", "connect",
 )  # fmt: skip
 TOPICS = ("flights", "orders", "users", "greetings", "a", "b")
 RECORDS = 1300
@@ -139,6 +141,35 @@ def test_it_works(run, example, monkeypatch):
     if example.startswith(("odradek secure user", "odradek secure node")):
         run("secure", "init", "secured")
     run(*shlex.split(example)[1:])
+
+
+OF_WORKERS = "odradek connect"
+NO_VERBS = ("standalone", "distributed", "new")
+
+
+@pytest.mark.parametrize(
+    "example",
+    [each for each in EXAMPLES if each.startswith(OF_WORKERS) and each.split()[2] not in NO_VERBS],
+)
+def test_it_works_with_a_worker(broker, tmp_path, monkeypatch, example):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_text("a\n")
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in"), "topic": "a"}
+    for name in ("lines", "sink"):
+        text = json.dumps({"name": name, "config": {**config, "name": name}})
+        (tmp_path / f"{name}.json").write_text(text)
+    with Lab(broker.bootstrap_servers, tmp_path) as lab:
+        monkeypatch.setenv("ODRADEK_CONNECT_URL", f"http://127.0.0.1:{lab.worker.port}")
+        lab.create("lines", config)
+        lab.until(lambda: lab.states("lines") == ("RUNNING", ["RUNNING"]))
+        outcome = invoke(*shlex.split(example)[1:])
+        assert outcome.code == 0, outcome
+
+
+def test_a_controller_that_is_not_registered(broker):
+    outcome = invoke("cluster", "unregister-controller", "3", bootstrap=broker.bootstrap_servers)
+    assert outcome.code == 1
+    assert "Controller ID 3 is not currently registered" in outcome.err
 
 
 @pytest.fixture(scope="module")

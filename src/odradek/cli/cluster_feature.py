@@ -27,7 +27,7 @@ def feature(levels: tuple[str, ...], lower: bool, dry_run: bool, as_json: bool) 
     \b
     Examples:
       odradek cluster feature
-      odradek cluster feature share.version=1
+      odradek cluster feature share.version=2
       odradek cluster feature share.version=0 --lower --dry-run
     """
     wanted = {name: _level(name, text) for name, text in parse_pairs(levels).items()}
