@@ -27,7 +27,6 @@ from odradek.streams.functions import parameter_count
 from odradek.streams.plan import streams
 from odradek.streams.plan.handles import Plan
 from odradek.streams.plan.materialized import Store, options
-from odradek.streams.process.settings import WorkerSettings
 
 if TYPE_CHECKING:
     from odradek.streams.process.worker import Worker
@@ -186,17 +185,26 @@ class App:
     def worker(self, **settings: Any) -> Worker:
         """Return what runs the application's tasks in this process: `worker.run()`, `worker.stop()`.
 
-        It creates the internal topics. Settings with Kafka's names (and underscores) are those of
-        connections, such as `security_protocol`, and `commit_interval_ms`, `processing_guarantee`
-        ("at_least_once" or "exactly_once_v2"), `replication_factor`.
+        It creates the internal topics. Settings have Kafka's names, with dots or underscores:
+        `processing_guarantee` ("at_least_once" or "exactly_once_v2"), `commit_interval_ms`,
+        `replication_factor`, and those of the clients, such as `security_protocol`. A prefix says which
+        client is meant: `consumer.`, `main.consumer.`, `restore.consumer.`, `global.consumer.`,
+        `producer.`, `admin.`.
 
         Raises:
+            ValueError: a setting is unknown or malformed.
             TopologyError: source topics are missing, or do not fit.
             ClientError: the cluster refuses, or cannot be reached.
         """
-        from odradek.streams.process.worker import Worker  # the client: tests do not need it
+        from odradek.streams.process.settings import (
+            worker_settings,
+        )  # the client: tests do not need it
+        from odradek.streams.process.worker import Worker
 
-        return Worker(self.topology(), self._worker_settings(dict(settings)))
+        tasks, reset = self.task_settings(), self._reset()
+        return Worker(
+            self.topology(), worker_settings(settings, self.bootstrap_servers, reset, tasks)
+        )
 
     def run(self, **settings: Any) -> None:
         """Run the application in this process until SIGINT or SIGTERM (or until it fails).
@@ -218,13 +226,8 @@ class App:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _worker_settings(self, given: dict[str, Any]) -> WorkerSettings:
-        guarantee = given.pop("processing_guarantee", "at_least_once")
-        if guarantee not in ("at_least_once", "exactly_once_v2"):
-            raise ValueError(
-                f'processing_guarantee is "at_least_once" or "exactly_once_v2": {guarantee!r}'
-            )
-        is_exact = guarantee == "exactly_once_v2"
+    def _reset(self) -> str | None:
+        """Return where to begin for the first time; None if no stream or table says it."""
         resets = {
             node.reset
             for node in self.topology().nodes.values()
@@ -234,17 +237,7 @@ class App:
         }
         if len(resets) > 1:
             raise TopologyError("all streams and tables of a process need the same reset")
-        interval = given.pop("commit_interval_ms", 100 if is_exact else 30_000)
-        factor = given.pop("replication_factor", -1)
-        connection = {name.replace("_", "."): value for name, value in given.items()}
-        return WorkerSettings(
-            connection={"bootstrap.servers": self.bootstrap_servers, **connection},
-            reset=resets.pop() if resets else "earliest",
-            exactly_once=is_exact,
-            commit_interval_ms=interval,
-            replication_factor=factor,
-            tasks=self.task_settings(),
-        )
+        return resets.pop() if resets else None
 
     def _open(self) -> Plan:
         if self._topology is not None:

@@ -31,9 +31,7 @@ def read_whole(
     with Consumer(settings) as consumer:
         first = consumer.beginning_offsets(*partitions)
         last = consumer.end_offsets(*partitions)
-        limits = {
-            each: last[each] if end is None else min(end, last[each]) for each, end in ends.items()
-        }
+        limits = {each: last[each] if end is None else end for each, end in ends.items()}
         consumer.assign([(each.topic, each.partition, first[each]) for each in partitions])
         positions = dict(first)
         while not stops() and any(positions[each] < limits[each] for each in partitions):

@@ -23,6 +23,7 @@ from odradek.client.core.consumed_batch import Batch
 from odradek.client.core.partitioners import partition_for_key
 from odradek.client.errors import BrokerError, ClientError, SomeFailedError
 from odradek.client.group_metadata import CommittedOffset
+from odradek.client.offsets import LATEST
 from odradek.client.producer import Producer
 from odradek.core.streams.model.errors import TopologyError
 from odradek.core.streams.model.records import Produced
@@ -35,7 +36,14 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.streams.process.layout import Layout
 from odradek.streams.process.positions import decode, encode
 from odradek.streams.process.restoring import read_whole
-from odradek.streams.process.settings import WorkerSettings
+from odradek.streams.process.settings import (
+    ADMIN,
+    GLOBAL_CONSUMER,
+    MAIN_CONSUMER,
+    PRODUCER,
+    RESTORE_CONSUMER,
+    WorkerSettings,
+)
 
 log = logging.getLogger(__name__)
 
@@ -64,15 +72,12 @@ class Worker:
         self._counts: dict[str, int] = {}
         self._in_transaction = False
         self._global_positions: dict[TopicPartition, int] = {}
-        isolation = "read_committed" if settings.exactly_once else "read_uncommitted"
-        self._reading = {**settings.connection, "isolation.level": isolation}
         self._global = GlobalTask(topology)
         self._layout = self._prepare()
         self._consumer = Consumer(
-            self._reading,
+            settings.clients[MAIN_CONSUMER],
             group_id=topology.application_id,
             enable_auto_commit=False,
-            auto_offset_reset=settings.reset,
             partition_assignment_strategy="range",
         )
         self._producer = self._make_producer()
@@ -299,12 +304,27 @@ class Worker:
             stores[record.topic].restore(record.key, record.value, record.timestamp, record.headers)
 
         began = time.monotonic()
-        read_whole(self._reading, ends, apply, lambda: self._stops)
+        for place, last in self._ends(list(ends)).items():
+            end = ends[place]
+            ends[place] = last if end is None else min(end, last)
+        reading = self._settings.clients[RESTORE_CONSUMER]
+        read_whole(reading, ends, apply, lambda: self._stops)
         if count:
             seconds = time.monotonic() - began
             log.info("task %d_%d: %d records restored in %.1f s", number, partition, count, seconds)
         task.start(_now_ms())
         return task
+
+    def _ends(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the ends of changelogs, behind transactions that have not ended.
+
+        The offsets of a transaction may count as committed before its records in a changelog do.
+        """
+        if not places:
+            return {}
+        with Admin(self._settings.clients[ADMIN]) as admin:
+            found = admin.list_offsets(dict.fromkeys(places, LATEST))
+        return {place: at.offset for place, at in found.items()}
 
     # -- topics ---------------------------------------------------------------------------------
 
@@ -314,7 +334,7 @@ class Worker:
         Raises:
             TopologyError: source topics are missing or do not fit.
         """
-        with Admin(self._settings.connection) as admin:
+        with Admin(self._settings.clients[ADMIN]) as admin:
             counts = {each.name: len(each.partitions) for each in admin.list_topics()}
             layout = Layout(self._topology, counts)
             dead_letters = self._settings.tasks.dead_letters
@@ -343,16 +363,15 @@ class Worker:
         """Return the number of partitions of an output topic."""
         found = self._counts.get(topic)
         if found is None:
-            with Admin(self._settings.connection) as admin:
+            with Admin(self._settings.clients[ADMIN]) as admin:
                 found = len(admin.describe_topics([topic])[topic].partitions)
             self._counts[topic] = found
         return found
 
     def _make_producer(self) -> Producer:
-        settings: dict[str, Any] = {**self._settings.connection, "linger.ms": 5}
+        settings: dict[str, Any] = {"linger.ms": 5, **self._settings.clients[PRODUCER]}
         if self._settings.exactly_once:
             settings["transactional.id"] = f"{self._topology.application_id}-{uuid.uuid4()}-1"
-            settings["transaction.timeout.ms"] = 10_000
         producer = Producer(settings)
         if self._settings.exactly_once:
             producer.init_transactions()
@@ -365,13 +384,14 @@ class Worker:
         topics = self._global.topics()
         if not topics:
             return None
+        reading = self._settings.clients[GLOBAL_CONSUMER]
         ends = {
             TopicPartition(topic, partition): None
             for topic in topics
             for partition in range(self._count(topic))
         }
-        positions = read_whole(self._reading, ends, self._update_global, lambda: self._stops)
-        consumer = Consumer(self._reading)
+        positions = read_whole(reading, ends, self._update_global, lambda: self._stops)
+        consumer = Consumer(reading)
         consumer.assign([(each.topic, each.partition, at) for each, at in positions.items()])
         return consumer
 

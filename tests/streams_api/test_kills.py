@@ -1,0 +1,128 @@
+"""Processes of an application are killed while they work: with transactions each word counts once."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+
+from tests.support.child import Child
+from tests.support.run_seed import run_seed
+
+from odradek.client import Consumer, Producer
+from odradek.streams import App, TestDriver
+from odradek.testing import Broker
+
+KILLS = int(os.environ.get("ODRADEK_STREAMS_KILLS", "3"))
+PATIENCE_SECONDS = 20
+LINES = 500
+BROKER = {
+    "group.min.session.timeout.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+}
+PROGRAM = """
+import sys
+from odradek.streams import App
+
+app = App("word-count", sys.argv[1])
+(
+    app.stream("lines", value=str)
+    .flat_map_values(lambda line: line.split())
+    .group_by(lambda _, word: word)
+    .count(store="counts")
+    .to_stream()
+    .to("word-counts")
+)
+if __name__ == "__main__":
+    app.run(
+        processing_guarantee="exactly_once_v2",
+        commit_interval_ms=20,
+        session_timeout_ms=1000,
+        heartbeat_interval_ms=100,
+        transaction_timeout_ms=1000,
+    )
+"""
+
+
+def totals_of_core(lines):
+    """Return what the core counts."""
+    program = {"__name__": "words"}
+    sys_argv, sys.argv = sys.argv, ["words.py", "localhost:1"]
+    try:
+        exec(PROGRAM, program)
+    finally:
+        sys.argv = sys_argv
+    app = program["app"]
+    assert isinstance(app, App)
+    with TestDriver(app) as driver:
+        topic = driver.topic("lines")
+        for line in lines:
+            topic.pipe(None, line, at=0)
+        return driver.topic("word-counts").read_values()
+
+
+class Output:
+    """Reads the committed totals. A total that is not one more than before, or the same, is an error."""
+
+    def __init__(self, bootstrap):
+        self.totals = {}
+        self.consumer = Consumer(
+            bootstrap_servers=bootstrap,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        )
+        self.consumer.assign([("word-counts", partition, 0) for partition in range(2)])
+
+    def read(self):
+        for record in self.consumer.poll(0.1) or ():
+            word, total = record.key.decode(), int.from_bytes(record.value, "big")
+            assert total > self.totals.get(word, 0), "a total is written again"
+            self.totals[word] = total
+
+
+def test_words_are_counted_once_although_processes_are_killed(tmp_path):
+    draw = random.Random(run_seed())
+    program = tmp_path / "words.py"
+    program.write_text(PROGRAM, encoding="utf-8")
+    lines = []
+    with Broker(settings=BROKER) as broker:
+        broker.create_topics({"lines": 2, "word-counts": 2})
+        bootstrap = broker.bootstrap_servers
+        output = Output(bootstrap)
+        processes = []
+
+        def start():
+            file = tmp_path / f"process-{len(processes)}"
+            processes.append(Child([sys.executable, program, bootstrap], output=file))
+            return processes[-1]
+
+        running = [start(), start()]
+        try:
+            with output.consumer, Producer(bootstrap_servers=bootstrap) as producer:
+                for turn in range(KILLS + 1):
+                    for _ in range(LINES):
+                        lines.append(" ".join(draw.choices("abcdefgh", k=3)))
+                        producer.send("lines", lines[-1].encode())
+                    producer.flush()
+                    if turn == KILLS:
+                        break
+                    before = sum(output.totals.values())
+                    deadline = time.monotonic() + PATIENCE_SECONDS
+                    while sum(output.totals.values()) == before:
+                        output.read()
+                        assert time.monotonic() < deadline, [each.last_words for each in running]
+                    time.sleep(draw.random() * 0.1)
+                    victim = draw.randrange(2)
+                    running[victim].kill()
+                    running[victim] = start()
+                wanted = totals_of_core(lines)
+                deadline = time.monotonic() + PATIENCE_SECONDS
+                while output.totals != wanted and time.monotonic() < deadline:
+                    output.read()
+                assert output.totals == wanted, [each.last_words for each in running]
+            assert [each.terminate() for each in running] == [0, 0]
+        finally:
+            for each in processes:
+                each.close()
