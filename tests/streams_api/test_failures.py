@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from odradek.core.streams.partition_group import Consumed
+from odradek.core.streams.task import Task
 from odradek.streams import App, ProcessingError, StreamsError, TestDriver
 
 
@@ -89,6 +90,38 @@ def test_an_error_of_a_processor_is_skipped():
         driver.topic("in").pipe("a", "b", at=3)
         (record,) = driver.topic("failed").read_raw()
     assert (record.key, record.value) == (b"a", b"b")
+
+
+@pytest.mark.parametrize("values", ["bn", "bbn", "bb", "nb", "nbbn", "nbnb"])
+def test_a_dead_letter_is_committed_together_with_the_offset_behind_its_record(values):
+    """Otherwise a failure between them writes the letter again."""
+    app = halves(on_undecodable="skip", dead_letters="failed")
+    topology = app.topology()
+    task = Task(topology, topology.nodes, 0, 0, app.task_settings())
+    task.set_lag("in", 0, 0)
+    task.start(0)
+    records = [
+        Consumed(offset, 7, b"a", {"b": b"short", "n": NUMBER}[each], ())
+        for offset, each in enumerate(values)
+    ]
+    letters = []
+
+    def check():
+        for produced in task.take_output():
+            if produced.topic == "failed":
+                offset = int(dict(produced.headers)["__streams.errors.offset"])
+                letters.append(offset)
+                assert task.positions["in", 0] > offset
+                assert task.needs_commit
+        task.commit(0)
+
+    for record in records[:2], records[2:]:
+        task.add("in", 0, record)
+        check()
+    while task.step(0):
+        check()
+    assert letters == [offset for offset, each in enumerate(values) if each == "b"]
+    assert task.positions["in", 0] == len(values)
 
 
 def test_another_answer_is_refused():

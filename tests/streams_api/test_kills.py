@@ -1,4 +1,7 @@
-"""Processes of an application are killed while they work: with transactions each word counts once."""
+"""Processes of an application are killed while they work: with transactions each word counts once.
+
+Some lines cannot be decoded. Each is written once to the topic of dead letters.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ from tests.support.child import Child
 from tests.support.run_seed import run_seed
 
 from odradek.client import Consumer, Producer
+from odradek.core.streams.partition_group import Consumed
 from odradek.streams import App, TestDriver
 from odradek.testing import Broker
 
 KILLS = int(os.environ.get("ODRADEK_STREAMS_KILLS", "3"))
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 LINES = 500
+BAD = 0.1
+"""The share of lines that cannot be decoded."""
 BROKER = {
     "group.min.session.timeout.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
@@ -26,7 +32,7 @@ PROGRAM = """
 import sys
 from odradek.streams import App
 
-app = App("word-count", sys.argv[1])
+app = App("word-count", sys.argv[1], on_undecodable="skip", dead_letters="failed")
 (
     app.stream("lines", value=str)
     .flat_map_values(lambda line: line.split())
@@ -57,26 +63,31 @@ def totals_of_core(lines):
     app = program["app"]
     assert isinstance(app, App)
     with TestDriver(app) as driver:
-        topic = driver.topic("lines")
         for line in lines:
-            topic.pipe(None, line, at=0)
+            driver.pipe("lines", Consumed(0, 0, None, line, ()))
         return driver.topic("word-counts").read_values()
 
 
 class Output:
-    """Reads the committed totals. A total that is not one more than before, or the same, is an error."""
+    """Reads the committed totals and dead letters. A total that does not grow is an error."""
 
     def __init__(self, bootstrap):
         self.totals = {}
+        self.letters = []
         self.consumer = Consumer(
             bootstrap_servers=bootstrap,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
         )
-        self.consumer.assign([("word-counts", partition, 0) for partition in range(2)])
+        self.consumer.assign(
+            [("word-counts", 0, 0), ("word-counts", 1, 0), ("failed", 0, 0)],
+        )
 
     def read(self):
         for record in self.consumer.poll(0.1) or ():
+            if record.topic == "failed":
+                self.letters.append(record.value)
+                continue
             word, total = record.key.decode(), int.from_bytes(record.value, "big")
             assert total > self.totals.get(word, 0), "a total is written again"
             self.totals[word] = total
@@ -88,7 +99,7 @@ def test_words_are_counted_once_although_processes_are_killed(tmp_path):
     program.write_text(PROGRAM, encoding="utf-8")
     lines = []
     with Broker(settings=BROKER) as broker:
-        broker.create_topics({"lines": 2, "word-counts": 2})
+        broker.create_topics({"lines": 2, "word-counts": 2, "failed": 1})
         bootstrap = broker.bootstrap_servers
         output = Output(bootstrap)
         processes = []
@@ -103,8 +114,10 @@ def test_words_are_counted_once_although_processes_are_killed(tmp_path):
             with output.consumer, Producer(bootstrap_servers=bootstrap) as producer:
                 for turn in range(KILLS + 1):
                     for _ in range(LINES):
-                        lines.append(" ".join(draw.choices("abcdefgh", k=3)))
-                        producer.send("lines", lines[-1].encode())
+                        words = " ".join(draw.choices("abcdefgh", k=3)).encode()
+                        bad = b"\xff%d" % len(lines)
+                        lines.append(bad if draw.random() < BAD else words)
+                        producer.send("lines", lines[-1])
                     producer.flush()
                     if turn == KILLS:
                         break
@@ -118,10 +131,14 @@ def test_words_are_counted_once_although_processes_are_killed(tmp_path):
                     running[victim].kill()
                     running[victim] = start()
                 wanted = totals_of_core(lines)
+                letters = sorted(each for each in lines if each[:1] == b"\xff")
                 deadline = time.monotonic() + PATIENCE_SECONDS
-                while output.totals != wanted and time.monotonic() < deadline:
+                while time.monotonic() < deadline and (
+                    output.totals != wanted or len(output.letters) < len(letters)
+                ):
                     output.read()
                 assert output.totals == wanted, [each.last_words for each in running]
+                assert sorted(output.letters) == letters
             assert [each.terminate() for each in running] == [0, 0]
         finally:
             for each in processes:

@@ -58,6 +58,8 @@ class PartitionQueue:
         self.time = UNKNOWN_TIME
         self.lag: int | None = None
         self.deadline: int | None = None
+        self.skipped_to: int | None = None
+        """The offset behind the last skipped record, if all before it is done. None: none was skipped."""
         self._source = source
         self._on_error = on_error
         self._records: deque[Consumed] = deque()
@@ -117,8 +119,10 @@ class PartitionQueue:
                 self.topic, self.partition, raw.offset, record.timestamp, raw.headers
             )
             self.head = Head(at, record, raw)
-        if self.head is None and skipped is not None:
-            self.head = Head(skipped, None)
+        if skipped is not None:
+            self.skipped_to = skipped.offset + 1
+            if self.head is None:
+                self.head = Head(skipped, None)
 
     def _decode(self, raw: Consumed, context: RecordContext) -> Record | None:
         """Return the record, or None if it cannot be decoded and the program wants to continue."""

@@ -134,6 +134,7 @@ class Task:
     def add(self, topic: str, partition: int, records: Iterable[Consumed]) -> None:
         """Add consumed records."""
         self._group.add(topic, partition, records)
+        self._pass_skipped(self._group.queue(topic, partition))
 
     def set_lag(self, topic: str, partition: int, lag: int | None) -> None:
         """Set how many records of a partition have not been consumed. None: unknown."""
@@ -166,6 +167,8 @@ class Task:
             context.enter(NO_RECORD)
         self.positions[queue.topic, queue.partition] = head.context.offset + 1
         self.needs_commit = True
+        if queue.skipped_to is not None:
+            self._pass_skipped(queue)
         return True
 
     def punctuate_stream_time(self, now_ms: int) -> bool:
@@ -224,6 +227,16 @@ class Task:
             self.context.enter(NO_RECORD)
 
         return queue.schedule(first, interval_ms, punctuate)
+
+    def _pass_skipped(self, queue: PartitionQueue) -> None:
+        """Count records that were skipped when they were decoded as done, in the order of the partition.
+
+        Then a dead letter belongs to the same commit as the offset behind its record.
+        """
+        offset = queue.skipped_to
+        if offset is not None and offset > self.positions.get((queue.topic, queue.partition), 0):
+            self.positions[queue.topic, queue.partition] = offset
+            self.needs_commit = True
 
     def _undecodable(
         self, source: str, record: RecordContext, raw: Consumed, error: Exception
