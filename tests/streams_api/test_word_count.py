@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from odradek.streams import App, TestDriver
 
 
@@ -40,3 +42,19 @@ def test_state_is_written_to_the_changelog_and_comes_from_it():
             later.store("counts").restore(record.key, record.value, record.timestamp)
         later.topic("lines").pipe(None, "be", at=9)
         assert later.topic("word-counts").read() == [("be", 3, 9)]
+
+
+@pytest.mark.parametrize(
+    ("split", "word"),
+    [
+        (lambda line: line.split(), lambda word: word),
+        (lambda _, line: line.split(), lambda _, word: word),
+        (str.split, lambda _key, word: word),
+    ],
+)
+def test_functions_get_the_value_or_the_key_and_the_value(split, word):
+    app = App("word-count")
+    app.stream("lines").flat_map_values(split).group_by(word).count().to_stream().to("word-counts")
+    with TestDriver(app) as driver:
+        driver.topic("lines").pipe("key", "to be to")
+        assert driver.topic("word-counts").read_values() == {"to": 2, "be": 1}
