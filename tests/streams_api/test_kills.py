@@ -1,12 +1,13 @@
-"""Processes of an application are killed while they work: with transactions each word counts once.
+"""Processes of an application are killed and stopped while they work: each word counts once.
 
-Some lines cannot be decoded. Each is written once to the topic of dead letters.
+A process that is stopped for a while has lost its tasks and its transaction when it goes on. Some lines cannot be decoded. Each is written once to the topic of dead letters.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 import time
 
@@ -19,6 +20,7 @@ from odradek.streams import App, TestDriver
 from odradek.testing import Broker
 
 KILLS = int(os.environ.get("ODRADEK_STREAMS_KILLS", "3"))
+"""The number of faults: all but one kill a process, the other stops it until it has lost its tasks."""
 PATIENCE_SECONDS = 60
 LINES = 500
 BAD = 0.1
@@ -93,7 +95,7 @@ class Output:
             self.totals[word] = total
 
 
-def test_words_are_counted_once_although_processes_are_killed(tmp_path):
+def test_words_are_counted_once_although_processes_are_killed_and_stopped(tmp_path):
     draw = random.Random(run_seed())
     program = tmp_path / "words.py"
     program.write_text(PROGRAM, encoding="utf-8")
@@ -110,6 +112,7 @@ def test_words_are_counted_once_although_processes_are_killed(tmp_path):
             return processes[-1]
 
         running = [start(), start()]
+        stop = draw.randrange(KILLS)
         try:
             with output.consumer, Producer(bootstrap_servers=bootstrap) as producer:
                 for turn in range(KILLS + 1):
@@ -128,6 +131,11 @@ def test_words_are_counted_once_although_processes_are_killed(tmp_path):
                         assert time.monotonic() < deadline, [each.last_words for each in running]
                     time.sleep(draw.random() * 0.1)
                     victim = draw.randrange(2)
+                    if turn == stop:
+                        running[victim].signal(signal.SIGSTOP)
+                        time.sleep(1.5)
+                        running[victim].signal(signal.SIGCONT)
+                        continue
                     running[victim].kill()
                     running[victim] = start()
                 wanted = totals_of_core(lines)

@@ -21,7 +21,7 @@ from odradek.client.admin.topics import NewTopic
 from odradek.client.consuming.consumer import Consumer
 from odradek.client.core.consumed_batch import Batch
 from odradek.client.core.partitioners import partition_for_key
-from odradek.client.errors import BrokerError, ClientError, SomeFailedError
+from odradek.client.errors import BrokerError, ClientError, CommitFailedError, SomeFailedError
 from odradek.client.group_metadata import CommittedOffset
 from odradek.client.offsets import LATEST
 from odradek.client.producer import Producer
@@ -54,6 +54,17 @@ STEPS_MAX = 1000
 """How many records a task processes before others have their turn."""
 BUFFERED_MAX = 1000
 """With more records that wait, a task's partitions are not read (`buffered.records.per.partition`)."""
+
+_LOST = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+"""Errors of a member that was removed from its group, or of a transaction that has timed out."""
 
 TaskId = tuple[int, int]
 
@@ -99,23 +110,54 @@ class Worker:
             StreamsError: a record cannot be processed.
             ClientError: the cluster refuses, or cannot be reached for too long.
         """
-        self._consumer.subscribe(
-            self._layout.source_topics(),
-            on_assigned=self._on_assigned,
-            on_revoked=self._on_revoked,
-            on_lost=self._on_lost,
-        )
+        self._subscribe()
         self._committed_ms = _now_ms()
         try:
-            while not self._stops:
-                self._turn()
-            self._commit()
+            while self._goes_on():
+                pass
         except BaseException:
             self._has_failed = True
             self._abort()
             raise
         finally:
             self._close()
+
+    def _goes_on(self) -> bool:
+        """Do one turn, or at the end commit and return False."""
+        try:
+            if self._stops:
+                self._commit()
+                return False
+            self._turn()
+        except ClientError as error:
+            if not has_lost_tasks(error):
+                raise
+            self._begin_again(error)
+        return True
+
+    def _subscribe(self) -> None:
+        self._consumer.subscribe(
+            self._layout.source_topics(),
+            on_assigned=self._on_assigned,
+            on_revoked=self._on_revoked,
+            on_lost=self._on_lost,
+        )
+
+    def _begin_again(self, error: ClientError) -> None:
+        """Join the group again after others have got the tasks, for instance after a long pause.
+
+        What is not committed is forgotten: the tasks go on where the last commit was.
+        """
+        log.warning("others may have the tasks: this process joins the group again: %s", error)
+        self._has_failed = True
+        self._abort()
+        if self._settings.exactly_once:
+            _quietly(lambda: self._producer.close(0))
+            self._producer = self._make_producer()
+        _quietly(self._consumer.unsubscribe)
+        self._drop(list(self._owned))
+        self._has_failed = False
+        self._subscribe()
 
     # -- one turn -------------------------------------------------------------------------------
 
@@ -411,10 +453,25 @@ class Worker:
         if self._global_consumer is not None:
             closing.append(self._global_consumer.close)
         for close in closing:
-            try:
-                close()
-            except ClientError as error:
-                log.warning("not closed properly: %s", error)
+            _quietly(close)
+
+
+def has_lost_tasks(error: BaseException | None) -> bool:
+    """Return whether an error means that others have this process's partitions or transactions."""
+    while error is not None:
+        if isinstance(error, CommitFailedError):
+            return True
+        if isinstance(error, BrokerError) and error.code in _LOST:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _quietly(close: Callable[[], None]) -> None:
+    try:
+        close()
+    except ClientError as error:
+        log.warning("not closed properly: %s", error)
 
 
 def _consumed(record: Any) -> Consumed:
