@@ -111,6 +111,17 @@ def test_words_are_counted_and_a_later_process_goes_on(bootstrap, guarantee):
     assert {"word-count-counts-changelog", "word-count-counts-repartition"} <= names
 
 
+def test_what_was_read_of_repartition_topics_is_deleted(bootstrap):
+    places = [("word-count-counts-repartition", partition) for partition in range(2)]
+    say(bootstrap, "to be or not to be")
+    with (
+        running(word_count(bootstrap), commit_interval_ms=20, repartition_purge_interval_ms=0),
+        Consumer(bootstrap_servers=bootstrap) as consumer,
+    ):
+        wait_for(lambda: sum(consumer.beginning_offsets(*places).values()) == 6)
+        assert sum(consumer.end_offsets(*places).values()) == 6
+
+
 def test_two_members_share_the_tasks_and_one_takes_over(bootstrap):
     say(bootstrap, *["a b c d e f g h"] * 20)
     letters = "abcdefgh"

@@ -6,7 +6,7 @@ All topics that a subtopology reads need the same number of partitions: task n r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from odradek.core.streams.model.errors import TopologyError
@@ -48,6 +48,11 @@ class Layout:
         self._by_topic = {
             topic: each for each in self.subtopologies for topic in each.source_topics
         }
+
+    @property
+    def repartition_topics(self) -> Collection[str]:
+        """Return the names of the repartition topics."""
+        return self._internal.keys()
 
     def source_topics(self) -> list[str]:
         """Return the topics that tasks read."""

@@ -32,7 +32,8 @@ _CLIENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ADMIN: (("", ADMIN), ADMIN_SETTINGS),
 }
 """The prefixes that concern a client, the more exact one later, and the settings that it has."""
-_RUNNER = ("processing.guarantee", "commit.interval.ms", "replication.factor")
+_PURGE = "repartition.purge.interval.ms"
+_RUNNER = ("processing.guarantee", "commit.interval.ms", "replication.factor", _PURGE)
 _CONTROLLED = frozenset(
     {
         "enable.auto.commit",
@@ -60,6 +61,7 @@ class WorkerSettings(NamedTuple):
     exactly_once: bool = False
     commit_interval_ms: int = 30_000
     replication_factor: int = -1
+    purge_interval_ms: int = 30_000
     tasks: TaskSettings = TaskSettings()
 
 
@@ -85,9 +87,11 @@ def worker_settings(
     is_exact = guarantee == EXACTLY_ONCE
     interval = settings.pop("commit.interval.ms", 100 if is_exact else 30_000)
     factor = settings.pop("replication.factor", -1)
+    purge = settings.pop(_PURGE, 30_000)
     for name, value, lowest in (
         ("commit_interval_ms", interval, 0),
         ("replication_factor", factor, -1),
+        ("repartition_purge_interval_ms", purge, 0),
     ):
         if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
             raise ValueError(f"{name} is {value!r}; it must be a whole number of {lowest} or more")
@@ -96,7 +100,7 @@ def worker_settings(
         _make_exact(clients)
     main = clients[MAIN_CONSUMER]
     main["auto.offset.reset"] = reset or main.get("auto.offset.reset", "earliest")
-    return WorkerSettings(clients, is_exact, interval, factor, tasks)
+    return WorkerSettings(clients, is_exact, interval, factor, purge, tasks)
 
 
 def _routed(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

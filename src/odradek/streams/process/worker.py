@@ -80,6 +80,9 @@ class Worker:
         self._tasks: dict[TaskId, Task] = {}
         self._owned: set[TopicPartition] = set()
         self._committed_ms = 0
+        self._purged_ms = _now_ms()
+        self._read_to: dict[TopicPartition, int] = {}
+        """Up to where repartition topics were read, if it was not deleted yet."""
         self._counts: dict[str, int] = {}
         self._in_transaction = False
         self._global_positions: dict[TopicPartition, int] = {}
@@ -258,10 +261,28 @@ class Worker:
         }
         if self._settings.exactly_once:
             self._commit_transaction(offsets)
+        else:
+            self._producer.flush()
+            if offsets:
+                self._consumer.commit(offsets)
+        self._note_read({place: at.offset for place, at in offsets.items()})
+
+    def _note_read(self, committed: dict[TopicPartition, int]) -> None:
+        """Delete from time to time what was read of repartition topics: nobody else needs it."""
+        repartition = self._layout.repartition_topics
+        self._read_to.update(
+            (place, offset) for place, offset in committed.items() if place.topic in repartition
+        )
+        now = _now_ms()
+        if not self._read_to or now - self._purged_ms < self._settings.purge_interval_ms:
             return
-        self._producer.flush()
-        if offsets:
-            self._consumer.commit(offsets)
+        self._purged_ms = now
+        before, self._read_to = self._read_to, {}
+        try:
+            with Admin(self._settings.clients[ADMIN]) as admin:
+                admin.delete_records(before)
+        except ClientError as error:
+            log.warning("records of repartition topics are not deleted yet: %s", error)
 
     def _commit_transaction(self, offsets: dict[TopicPartition, CommittedOffset]) -> None:
         if not offsets and not self._in_transaction:
