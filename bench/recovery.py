@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +27,7 @@ from typing import Any
 from compat.lab import java, maven
 from compat.lab.apache_kafka import ApacheKafka
 from compat.lab.broker import Broker, BrokerFailed
+from compat.lab.cluster import MIXED_RELEASE
 from compat.lab.dialogue import Dialogue
 from compat.lab.toolchain import Missing
 from compat.lab.wire_client import WireClient
@@ -57,8 +59,9 @@ class Experiment:
     """Both brokers. They use the same data directory, and only one of them runs at a time."""
 
     def __init__(self, directory: Path, partitions: int, gigabytes: float, mode: str) -> None:
+        self._ours = prepared(mode).node()(directory=directory)
         self.brokers: dict[str, Broker] = {
-            OURS: prepared(mode).node()(directory=directory),
+            OURS: self._ours,
             THEIRS: ApacheKafka(directory=directory),
         }
         self.partitions = partitions
@@ -77,7 +80,9 @@ class Experiment:
 
     def fill(self) -> None:
         """Write the records to an Odradek node, and kill the node."""
-        broker = self.brokers[OURS].start()
+        format_ = [str(self._ours.program), "format", "--data", str(self._ours.data)]
+        subprocess.run([*format_, "--release-version", MIXED_RELEASE], check=True)
+        broker = self._ours.start()
         started = time.monotonic()
         with _producer() as producer:
             words: dict[str, Any] = {"bootstrap": broker.bootstrap, "topic": TOPIC}

@@ -4,7 +4,7 @@ import contextlib
 import time
 
 import pytest
-from compat.lab.cluster import QUICK_SETTINGS, ApacheMember, OdradekMember
+from compat.lab.cluster import MIXED_RELEASE, QUICK_SETTINGS, ApacheMember, OdradekMember
 from compat.lab.kerberos import SERVICE, Kdc, require_library
 from compat.lab.toolchain import Missing, free_port
 from confluent_kafka import Consumer, Producer
@@ -44,6 +44,8 @@ def member(kind, client_settings):
     """A node that is ready when it says to a client with SASL_SSL that it is a broker."""
 
     class Member(kind):
+        release = MIXED_RELEASE
+
         def _serves(self):
             return self.node_id in nodes_known(client_settings, self.bootstrap)
 

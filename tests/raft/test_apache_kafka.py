@@ -1,4 +1,4 @@
-"""A quorum of two of our controllers and one of Apache Kafka 4.3.0. Its leaders fail."""
+"""A quorum of two of our controllers and one of Apache Kafka 4.4.0. Its leaders fail."""
 
 import asyncio
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from compat.lab import java
 from compat.lab.apache_kafka import BRIEF_JVM_OPTIONS, LOGGING
-from compat.lab.maven import kafka_jars
+from compat.lab.maven import next_jars
 from compat.lab.toolchain import Missing
 from tests.control.test_topic_decisions import topic
 from tests.support.child import Child
@@ -46,7 +46,7 @@ class ApacheKafka:
         self._logging = path / "log4j2.properties"
         self._logging.write_text(LOGGING)
         try:
-            self._jars = kafka_jars()
+            self._jars = next_jars()
             self._command("kafka.Kafka")
         except Missing as reason:
             pytest.skip(str(reason))
@@ -131,6 +131,7 @@ def has_followers(leader):
     return all(replicas.get(each) == end_offset for each in (1, 2, THEIRS))
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.slow("controllers of Apache Kafka start, and leaders are killed")
 def test_a_quorum_of_both_kinds_survives_the_loss_of_its_leaders(tmp_path):
     async def run():

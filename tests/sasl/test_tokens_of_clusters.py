@@ -1,7 +1,7 @@
 """Delegation tokens in a cluster of several nodes, and in data directories of Apache Kafka."""
 
 import pytest
-from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.apache_kafka import NextApacheKafka
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
 from tests.support.waiting import until
@@ -105,7 +105,7 @@ def test_the_tokens_of_a_data_directory_are_used_by_both(tmp_path):
     try:
         with moved.start(OdradekNode) as ours, log_in(ours, "alice") as client:
             first = client.create("bob", lifetime_ms=3 * DAY_MS)
-        with moved.start(BriefApacheKafka) as theirs:
+        with moved.start(NextApacheKafka) as theirs:
             see(theirs, first)
             with log_in(theirs, "alice") as client:
                 second = client.create("bob", lifetime_ms=2 * DAY_MS)
