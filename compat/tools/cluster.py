@@ -70,4 +70,4 @@ def identity(bench: Workbench) -> None:
     endpoints = bench.tool("ClusterTool", "list-endpoints", *address, bootstrap=False)
     endpoints.says(rf"^{bench.broker_id()} +127\.0\.0\.1 +{bench.broker.port} ")
     features = bench.tool("FeatureCommand", "describe")
-    features.says(r"^Feature: metadata\.version\s.*FinalizedVersionLevel: \S+\s+Epoch: \d+")
+    features.says(r"^Feature: metadata\.version\s.*FinalizedVersionLevel: \S.*\s+Epoch: \d+")

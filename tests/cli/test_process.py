@@ -132,7 +132,7 @@ def complete(bootstrap, line):
 
 
 def test_completion_of_commands_options_and_names(bootstrap, topic):
-    assert complete(bootstrap, "odradek con") == ["consume", "config"]
+    assert complete(bootstrap, "odradek con") == ["consume", "config", "connect"]
     assert complete(bootstrap, "odradek topic off") == ["offsets"]
     assert complete(bootstrap, "odradek consume --isol") == ["--isolation"]
     assert complete(bootstrap, "odradek --me") == ["--metrics-port"]

@@ -252,7 +252,19 @@ def test_no_record_is_lost_or_doubled(seed):
     for key, found in read.items():
         assert found == list(range(len(found)))
         assert lab.position(key) in (len(found), None)
-    assert sum(map(len, read.values())) > 50
+        lab.fetcher.pause(key, is_paused=False)
+    before = {key: len(found) for key, found in read.items()}
+    for _ in range(5000):
+        if lab.asks:
+            answer_at_random(lab, draw)
+        if (some := lab.machine.take()) is not None:
+            read[some.topic_partition] += some.offsets()
+        lab.pass_time(10)
+        if all(len(read[key]) > count for key, count in before.items()):
+            break
+    else:
+        pytest.fail(f"a partition is no longer read: {before}")
+    assert all(found == list(range(len(found))) for found in read.values())
 
 
 def answer_at_random(lab, draw):

@@ -164,9 +164,11 @@ def test_what_failed_is_sent_again_in_order(sender, failure, first, failures):
 
 
 def test_what_is_refused_for_good_is_raised(sender):
+    """A batch of one record cannot be divided."""
     _, writer = sender([OK, ErrorCode.MESSAGE_TOO_LARGE])
+    send_all(writer, rounds=1)
     with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE") as raised:
-        send_all(writer)
+        send_all(writer, rounds=1)
     assert raised.value.advice
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.client.consumer import visible_batches
+from odradek.client.core.fetch_state import FetchState
+from odradek.client.core.fetched_chunk import FetchedChunk, whole_batches
 from odradek.client.errors import ClientError
-from odradek.client.fetcher import AbortedTransaction
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
-from odradek.records.batch import iterate_batches
 from odradek.records.record import iterate_records
 from odradek.sim.driver import SimClient, To, leader
 from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -83,17 +82,22 @@ async def fetch(
     answer = response.responses[0].partitions[0]
     _choose_replica(client, partition, answer)
     data = memoryview(bytes(answer.records or b""))  # type: ignore[arg-type]
+    length, after = whole_batches(data)
     aborted = [
-        AbortedTransaction(each.producer_id, each.first_offset)
+        (each.first_offset, each.producer_id)
         for each in answer.aborted_transactions or ()
+        if isolation == READ_COMMITTED
     ]
-    values = [
-        (record.offset, (record.value or b"").decode())
-        for batch in visible_batches(data, aborted if isolation == READ_COMMITTED else ())
-        for record in iterate_records(batch)
-        if record.offset >= offset
-    ]
-    next_offset = max([offset, *(batch.next_offset for batch in iterate_batches(data))])
+    state = FetchState(partition)
+    chunk = FetchedChunk(state, -1, data[:length], after, aborted, checks_crcs=True)
+    values = []
+    while (batch := chunk.take(offset)) is not None:
+        values += [
+            (record.offset, (record.value or b"").decode())
+            for record in iterate_records(batch)
+            if record.offset >= offset
+        ]
+    next_offset = max(offset, after)
     return Fetched(
         answer.error_code, values, next_offset, answer.high_watermark, answer.last_stable_offset
     )
@@ -126,6 +130,4 @@ def _choose_replica(client: SimClient, partition: TopicPartition, answer: Partit
     elif answer.preferred_read_replica in client.routes.metadata.nodes:
         client.nearest[partition] = answer.preferred_read_replica
     elif answer.preferred_read_replica >= 0:
-        client.forget(
-            leader(partition)
-        )  # the broker was down when the client asked for all brokers
+        client.forget(leader(partition))  # the broker was down when the client asked for all
