@@ -310,6 +310,7 @@ def test_what_belongs_to_groups_and_what_does_not(make_topic, make):
 # -- groups --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("members of a group wait for one another")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_members_share_a_topic_and_go_on_where_others_left_off(
     bootstrap, make_topic, make, group, protocol

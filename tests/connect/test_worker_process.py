@@ -19,6 +19,7 @@ def properties(path: Path, **settings: object) -> Path:
     return path
 
 
+@pytest.mark.slow("starts a worker and the processes of its tasks")
 def test_files_are_copied_until_ctrl_c(tmp_path: Path):
     source, sink = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("one\n")

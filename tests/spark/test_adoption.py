@@ -46,6 +46,7 @@ def copied(spark, servers, source, sink, topics, target, checkpoint):
     return [each.batchId for each in query.recentProgress if each.numInputRows]
 
 
+@pytest.mark.slow("eight micro-batches of Spark's own connector")
 @pytest.mark.usefixtures("transactions")
 def test_a_query_on_two_topics_after_batch_7(spark, servers, cluster, make_topic, tmp_path):
     topics, target = [make_topic(partitions=2), make_topic(partitions=3)], make_topic()
