@@ -103,6 +103,10 @@ _RECOVERY = (
     "src/odradek/log/startup.py",
     "src/odradek/log/producer_snapshot.py",
 )
+_PIPELINES = tuple(
+    f"examples/{name}"
+    for name in ("activity", "commitlog", "logs", "metrics", "stages", "suggestions")
+)
 _ONE_SCENARIO = ("--clients", "librdkafka", "--only", "headers*")
 
 LONG_TESTS = (
@@ -195,13 +199,13 @@ LONG_TESTS = (
             "-m", "long", "tests/spark/test_pipelines.py", "tests/spark/test_examples.py",
             "tests/spark/test_pipeline_command.py", "tests/spark/test_own_data.py",
         ),
-        concerns=("src/odradek/pipelines", "examples"),
+        concerns=("src/odradek/pipelines", *_PIPELINES),
     ),
     LongTest(
         "pipeline-kills",
         "records of own data for each pipeline, which is killed twice and compared with DuckDB", 200_000,
         _module("tests.pipelines.own_kills"), has_count_argument=True,
-        concerns=("src/odradek/pipelines/own", "examples", "tests/pipelines/own_kills"),
+        concerns=("src/odradek/pipelines/own", *_PIPELINES, "tests/pipelines/own_kills"),
     ),
     LongTest(
         "spark-machines", "runs on a standalone cluster of Spark, one of whose two workers is killed", 9,
