@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import time
 
 import pytest
 from tests.cli.conftest import invoke
-from tests.streams_api.test_process import bootstrap, say, totals
+from tests.streams_api.test_process import PATIENCE_SECONDS, bootstrap, say
 from tests.support.child import Child
+from tests.tidy.sources import ROOT
 
-from odradek.client import Admin
+from odradek.client import Admin, Consumer
 
 __all__ = ["bootstrap"]
 
-WORDS = """
-from odradek.streams import App
-
-app = App("word-count")
-counts = (
-    app.stream("lines", value=str)
-    .flat_map_values(lambda line: line.lower().split())
-    .group_by(lambda word: word)
-    .count(store="counts")
-)
-counts.to_stream().to("word-counts")
-"""
+EXAMPLE = ROOT / "examples" / "streams" / "words.py"
 
 
 @pytest.fixture
-def words(tmp_path):
-    path = tmp_path / "words.py"
-    path.write_text(WORDS)
-    return str(path)
+def words():
+    return str(EXAMPLE)
+
+
+def test_the_documents_show_the_example():
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "streams.md").read_text(), re.DOTALL
+    )
+    assert blocks[0] == EXAMPLE.read_text()
+    program = {}
+    exec(blocks[0].replace("__main__", "never"), program)
+    exec(blocks[1], program)
 
 
 def test_the_topology_is_shown(words):
@@ -49,12 +49,23 @@ def test_a_file_without_application_is_refused(tmp_path):
     assert "must have one App, or one with the name app; it has none" in result.err
 
 
+def counts(bootstrap, wanted):
+    """Read the output until it is as wanted; return it."""
+    found = {}
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with Consumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign([("word-counts", partition, 0) for partition in range(2)])
+        while found != wanted and time.monotonic() < deadline:
+            found.update((each.key, each.value) for each in consumer.poll(0.2) or ())
+    return found
+
+
 def test_an_application_runs_and_is_reset(bootstrap, words):
     say(bootstrap, "to be or not to be")
-    wanted = {"to": 2, "be": 2, "or": 1, "not": 1}
+    wanted = {b"to": b"2", b"be": b"2", b"or": b"1", b"not": b"1"}
     command = [sys.executable, "-m", "odradek", "streams", "run", words, "-b", bootstrap]
     with Child([*command, "--commit-interval-ms", "50"]) as running:
-        assert totals(bootstrap, wanted) == wanted
+        assert counts(bootstrap, wanted) == wanted
         assert running.terminate() == 0
     shown = invoke("streams", "reset", words, "-b", bootstrap, "--json")
     topics = ["word-count-counts-changelog", "word-count-counts-repartition"]

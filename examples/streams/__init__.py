@@ -1,0 +1,1 @@
+"""Applications of odradek.streams. See README.md."""
