@@ -74,7 +74,7 @@ test-newest: env-newest  ## with the newest Python of this machine: all imports,
 # Code that has another algorithm where it is not compiled, and tests that replace methods of it or that need the
 # source: in the checkout nothing is compiled.
 PURE_TESTS := tests/records tests/log/cleaner tests/spark/test_decoding.py tests/spark/test_chunks.py \
-	tests/pipelines/test_catalogue.py \
+	tests/pipelines/test_catalogue.py tests/cli/test_pipeline_errors.py \
 	tests/sim/test_simulation.py::test_an_acknowledgement_before_the_write_is_found \
 	tests/sim/test_planted_in_a_cluster.py tests/client/test_regressions.py
 

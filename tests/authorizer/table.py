@@ -291,6 +291,7 @@ ROWS = [
         [OF_TOPIC],
     ),
     on_cluster(64, 0, ALTER, broker_id=99),
+    on_cluster(94, 0, ALTER, controller_id=99),
     Row(65, 0, {"transactional_ids": ["x"]}, [transaction(DESCRIBE)], [OF_ID]),
     Row(
         68,
@@ -356,6 +357,7 @@ ROWS = [
         [OF_GROUP, OF_TOPIC],
     ),
     Row(89, 0, {"group_ids": ["g"]}, [group(DESCRIBE)], [OF_GROUP]),
+    Row(93, 0, {"group_id": "g", "member_id": "m"}, [group(READ)], [OF_GROUP]),
     Row(75, 0, {"topics": [{"name": "t"}]}, [topic(DESCRIBE)], [OF_TOPIC]),
     *(
         Row(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.checkout import needs_checkout
 
 from odradek.cli import main
+
+pytestmark = needs_checkout  # the examples are not in the wheel: `make check` runs these tests
 
 LINES_MAX = 6
 SHOP = "event_time,event_type,product_id,user_id\n2019-10-01 00:00:00 UTC,view,1,5\n"

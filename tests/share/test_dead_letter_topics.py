@@ -139,7 +139,7 @@ def test_rejected_records_are_written(broker: Broker, client: WireClient, cluste
         )
         for offset in (1, 2)
     ]
-    name = "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total"
+    name = "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_count_total"
     of_group = name, frozenset({("group", "plain")})
     until(lambda: scrape(broker).get(of_group) == 2, "the records are counted")
 
