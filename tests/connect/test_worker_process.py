@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
 from tests.support.child import ODRADEK, Child
 
 from odradek.core.connect import java_map
