@@ -48,6 +48,10 @@ Json = dict[str, Any]
 Config = Mapping[str, str | None]
 
 
+_OF_PRINCIPALS = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")
+"""What the policy Principal allows connectors to override."""
+
+
 class Herder:
     """See the module."""
 
@@ -258,9 +262,8 @@ class Herder:
 
     def _check_override(self, client: str, name: str) -> str | None:
         policy = self._config.text("connector.client.config.override.policy")
-        simple = policy.rpartition(".")[2]
-        is_principal = name == "security.protocol" or name.startswith("sasl.")
-        if simple.startswith("All") or (simple.startswith("Principal") and is_principal):
+        kind = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
+        if kind == "All" or (kind == "Principal" and name in _OF_PRINCIPALS):
             return None
         return (
             f"The '{policy}' policy does not allow '{name}' to be overridden in the connector "
