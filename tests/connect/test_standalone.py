@@ -228,6 +228,36 @@ def test_settings_that_are_wrong_are_named(broker, tmp_path: Path):
         Lab(broker.bootstrap_servers, tmp_path)
 
 
+def test_a_setting_without_effect_is_said(broker, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with Lab(broker.bootstrap_servers, tmp_path, plugin_path="/usr/share/java"):
+        assert "the setting plugin.path has no effect" in caplog.text
+
+
+PRINCIPAL = "org.apache.kafka.connect.connector.policy.PrincipalConnectorClientConfigOverridePolicy"
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "is_allowed"),
+    [
+        ("All", "bootstrap.servers", True),
+        ("None", "sasl.mechanism", False),
+        ("Principal", "sasl.mechanism", True),
+        (PRINCIPAL, "security.protocol", True),
+        ("Principal", "sasl.login.callback.handler.class", False),
+        ("Allowlist", "bootstrap.servers", False),
+    ],
+)
+def test_what_a_connector_may_override(broker, tmp_path: Path, policy, name, is_allowed):
+    overridden = f"producer.override.{name}"
+    config = {"connector.class": SOURCE, "file": "x", "topic": "t", "name": "a", overridden: "x"}
+    settings = {"connector_client_config_override_policy": policy}
+    with Lab(broker.bootstrap_servers, tmp_path, **settings) as lab:
+        path = "/connector-plugins/FileStreamSource/config/validate"
+        found = lab.ask("PUT", path, config).body["configs"]
+    errors = [error for each in found for error in each["value"]["errors"]]
+    assert any("does not allow" in error for error in errors) != is_allowed
+
+
 def test_connector_files_are_properties_or_json(tmp_path: Path):
     (tmp_path / "a.properties").write_text("name=a\nx.y=1\n")
     assert read_connector(tmp_path / "a.properties") == ("a", {"name": "a", "x.y": "1"}, None)

@@ -32,6 +32,14 @@ _STATES = {
     "STOPPED": TargetState.STOPPED,
 }
 
+_WITHOUT_EFFECT = (
+    "admin.listeners",
+    "plugin.discovery",
+    "plugin.path",
+    "rest.advertised.listener",
+)
+"""Settings of Java's worker that files have, and that mean nothing here."""
+
 
 class StandaloneWorker:
     """See the module."""
@@ -48,6 +56,9 @@ class StandaloneWorker:
         for name, near in self._config.unknown.items():
             hint = "" if near is None else f"; do you mean {near}?"
             log.warning("the setting %s is not known%s", name, hint)
+        for name in _WITHOUT_EFFECT:
+            if name in given:
+                log.warning("the setting %s has no effect", name)
         clients = Clients(given)
         offsets = FileOffsetStore(Path(self._config.text("offset.storage.file.filename")))
         users = parse_users(self._config.text("rest.basic.auth.users"))

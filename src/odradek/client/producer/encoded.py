@@ -21,6 +21,7 @@ from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import ClientError, NoSuchTopicError
 from odradek.client.producer.topic_wait import TopicWait
 from odradek.client.shell.driver import Driver, wait
+from odradek.client.shell.settings import connection_of
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import add_to_sequence
 from odradek.records.compression import Codec
@@ -63,14 +64,7 @@ class EncodedProducer:
         self._machine = ProducerMachine(
             settings, self._routes, self._routes.random, on_batch=self._done, joined=joined
         )
-        self._driver = Driver(
-            cluster.bootstrap,
-            self._routes,
-            [self._machine],
-            client_id=cluster.client_id,
-            connect_timeout_ms=cluster.connect_timeout_ms,
-            security=cluster.security,
-        )
+        self._driver = Driver(connection_of(cluster), self._routes, [self._machine])
         cluster.close_with(self._driver)
 
     def resume(self, sequences: Mapping[TopicPartition, int]) -> None:

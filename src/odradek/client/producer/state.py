@@ -96,18 +96,7 @@ class ProducerState:
         self._records = self._machine.records
 
     def _make_driver(self, run_aside: Callable[[Callable[[], None]], None] = in_thread) -> Driver:
-        connection = self._connection
-        return Driver(
-            connection.bootstrap,
-            self._routes,
-            [self._machine],
-            client_id=connection.client_id,
-            connect_timeout_ms=connection.connect_timeout_ms,
-            security=connection.security,
-            reconnect_backoff_ms=connection.reconnect_backoff_ms,
-            reconnect_backoff_ms_max=connection.reconnect_backoff_ms_max,
-            run_aside=run_aside,
-        )
+        return Driver(self._connection, self._routes, [self._machine], run_aside)
 
     # -- records --------------------------------------------------------------------------------
 

@@ -34,13 +34,11 @@ from odradek.client.errors import (
     unreachable,
 )
 from odradek.client.frames import Pending
-from odradek.client.security import PLAINTEXT, Security
+from odradek.client.shell.settings import ConnectionSettings
 from odradek.wire.primitives import Message
 
 WAIT_MS_MAX = 200
 """The longest wait. It bounds the delay if two threads wait and the other one takes the wake-up."""
-RECONNECT_BACKOFF_MS = 50
-RECONNECT_BACKOFF_MS_MAX = 1_000
 
 
 class Machine(Protocol):
@@ -199,27 +197,24 @@ class Driver:
 
     def __init__(
         self,
-        bootstrap: Sequence[Address],
+        connection: ConnectionSettings,
         routes: Routes,
         machines: Sequence[Machine],
-        *,
-        client_id: str = "odradek",
-        connect_timeout_ms: int = 10_000,
-        security: Security = PLAINTEXT,
-        reconnect_backoff_ms: int = RECONNECT_BACKOFF_MS,
-        reconnect_backoff_ms_max: int = RECONNECT_BACKOFF_MS_MAX,
         run_aside: Callable[[Callable[[], None]], None] = in_thread,
     ) -> None:
         """`run_aside` runs a function that waits for others in another thread."""
         self.run_aside = run_aside
-        self.client_id = client_id
-        self.connect_timeout_ms = connect_timeout_ms
-        self.security = security
+        self.client_id = connection.client_id
+        self.connect_timeout_ms = connection.connect_timeout_ms
+        self.security = connection.security
         self.wake_up = WakeUp()
-        self._bootstrap = tuple(bootstrap)
+        self._bootstrap = connection.bootstrap
         self._routes = routes
         self._machines = (*machines, routes)
-        self._backoff_ms = reconnect_backoff_ms, reconnect_backoff_ms_max
+        self._backoff_ms = (
+            connection.reconnect_backoff_ms,
+            connection.reconnect_backoff_ms_max,
+        )
         self._connections: dict[Link, Connection] = {}
         self._first: Connection | None = None
         """A connection to a bootstrap address, whose node id is unknown."""
