@@ -5,13 +5,8 @@ from __future__ import annotations
 from tests.tidy.sources import ROOT, source_files
 
 TESTS = ROOT / "tests"
-OTHERS = {
-    "support/child.py",
-    "cli/test_process.py",
-    "oracle/streams_histories/test_applications.py",
-    "tidy/test_children.py",
-}
-"""The helper itself, a process on a terminal, and an application of Java that the test stops itself."""
+OTHERS = {"support/child.py", "cli/test_process.py", "tidy/test_children.py"}
+"""The helper itself, and a process on a terminal."""
 
 
 def test_no_test_starts_processes_by_itself() -> None:

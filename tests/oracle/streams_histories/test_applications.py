@@ -13,6 +13,7 @@ from compat.lab import java, maven
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing, require
 from compat.lab.wire_client import WireClient
+from tests.support.child import Child
 
 from odradek.core.group.streams.descriptions import KEPT_HERE
 from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -51,19 +52,17 @@ class Application:
         paths = java.classpath(self._jars)
         command = [require("javac"), "-nowarn", "-cp", paths, "-d", home, source]
         subprocess.run(command, check=True, capture_output=True, text=True)
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Child] = {}
 
     def start(self, instance: str) -> None:
         words = java.command("WordCount", self._jars, self._home, options=OPTIONS)
         words += f"127.0.0.1:{self._node.port}", "app", "lines", "counted"
         words += str(self._home / instance), f"group.instance.id={instance}"
-        with (self._home / f"{instance}.log").open("ab") as log:
-            self.processes[instance] = subprocess.Popen(words, stdout=log, stderr=log)
+        self.processes[instance] = Child(words, output=self._home / f"{instance}.log")
 
     def stop(self, instance: str) -> None:
-        process = self.processes.pop(instance)
-        process.terminate()
-        process.wait(PATIENCE_SECONDS)
+        with self.processes.pop(instance) as process:
+            process.terminate(PATIENCE_SECONDS)
 
     def until(self, is_reached: Callable[[DescribedGroup], bool]) -> DescribedGroup:
         """Wait for a state of the group."""

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from compat.lab.apache_kafka import NextApacheKafka
 from compat.lab.broker import Broker
-from compat.lab.odradek_node import OdradekNode
-from compat.lab.toolchain import Missing
 from compat.lab.wire_client import WireClient
-from tests.oracle.streams_histories.test_streams_histories import (
-    SETTINGS,
-    create_topics,
-    wait_for_coordinator,
-)
+from tests.oracle.streams_histories.lab import SETTINGS, both
 
 from odradek.core.group.streams.descriptions import KEPT_HERE
 from odradek.wire.generated import streams_group_topology_description_update_request as wire
@@ -40,24 +32,8 @@ pytestmark = [pytest.mark.java, pytest.mark.cluster]
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    theirs, ours = (tmp_path_factory.mktemp(name) for name in ("theirs", "ours"))
-    started: list[Broker] = []
-    try:
-        with OdradekNode(settings=WITH_PLUGIN, directory=ours) as first:
-            create_topics(first)
-        shutil.copytree(ours, theirs, dirs_exist_ok=True)
-        for broker in (
-            NextApacheKafka(settings=WITH_PLUGIN, directory=theirs),
-            OdradekNode(settings=WITH_PLUGIN, directory=ours),
-        ):
-            started.append(broker)
-            wait_for_coordinator(broker.start())
+    with both(tmp_path_factory, WITH_PLUGIN) as started:
         yield started
-    except Missing as reason:
-        pytest.skip(str(reason))
-    finally:
-        for each in started:
-            each.close()
 
 
 def node(name: str, kind: int, **fields: object) -> wire.TopologyDescriptionNode:

@@ -7,8 +7,6 @@ ODRADEK_HISTORY selects histories by number.
 from __future__ import annotations
 
 import re
-import shutil
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,30 +16,18 @@ from compat.lab.apache_kafka import NextApacheKafka
 from compat.lab.broker import Broker
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing
-from compat.lab.wire_client import WireClient
 from tests.oracle.streams_histories.generator import history
-from tests.oracle.streams_histories.player import TOPICS, Player
+from tests.oracle.streams_histories.lab import (
+    SETTINGS,
+    both,
+    create_topics,
+    wait_for_coordinator,
+)
+from tests.oracle.streams_histories.player import Player
 from tests.support.run_seed import numbers_of_histories
-
-from odradek.model.errors import ErrorCode
-from odradek.wire.generated.create_topics_request import CreatableTopic, CreateTopicsRequest
-from odradek.wire.generated.create_topics_response import CreateTopicsResponse
-from odradek.wire.generated.find_coordinator_request import FindCoordinatorRequest
-from odradek.wire.generated.find_coordinator_response import FindCoordinatorResponse
-from odradek.wire.generated.streams_group_describe_request import StreamsGroupDescribeRequest
-from odradek.wire.generated.streams_group_describe_response import StreamsGroupDescribeResponse
 
 HISTORIES = numbers_of_histories("ODRADEK_STREAMS_HISTORIES", 30)
 AT_ONCE = 4
-WAIT_SECONDS = 30
-SETTINGS = {
-    "group.streams.assignment.interval.ms": "0",
-    "group.streams.initial.rebalance.delay.ms": "0",
-    "group.streams.max.size": "5",
-    "group.coordinator.rebalance.protocols": "classic,consumer,streams",
-    "group.initial.rebalance.delay.ms": "0",
-    "offsets.topic.num.partitions": "1",
-}
 pytestmark = [
     pytest.mark.java,
     pytest.mark.cluster,
@@ -49,62 +35,10 @@ pytestmark = [
 ]
 
 
-def create_topics(broker: Broker) -> None:
-    """Create the source topics, and the topic of the coordinator."""
-    topics = [
-        CreatableTopic(name=name, num_partitions=count, replication_factor=1)
-        for name, count in TOPICS.items()
-    ]
-    with WireClient(broker.port) as client:
-        request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
-        answer = client.call("CreateTopics", 7, request, CreateTopicsResponse)
-        assert not any(each.error_code for each in answer.topics), answer
-        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
-        deadline = time.monotonic() + WAIT_SECONDS
-        while (
-            client.call("FindCoordinator", 6, find, FindCoordinatorResponse)
-            .coordinators[0]
-            .error_code
-        ):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
-
-def wait_for_coordinator(broker: Broker) -> None:
-    """Wait until the group coordinator has loaded its topic."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    waiting = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    request = StreamsGroupDescribeRequest(group_ids=["g"])
-    with WireClient(broker.port) as client:
-        while True:
-            answer = client.call("StreamsGroupDescribe", 0, request, StreamsGroupDescribeResponse)
-            if answer.groups[0].error_code not in waiting:
-                return
-            assert time.monotonic() < deadline, answer
-            time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    """Both brokers start with copies of one data directory, so that the topic ids are the same."""
-    theirs, ours = (tmp_path_factory.mktemp(name) for name in ("theirs", "ours"))
-    started: list[Broker] = []
-    try:
-        with OdradekNode(settings=SETTINGS, directory=ours) as first:
-            create_topics(first)
-        shutil.copytree(ours, theirs, dirs_exist_ok=True)
-        for broker in (
-            NextApacheKafka(settings=SETTINGS, directory=theirs),
-            OdradekNode(settings=SETTINGS, directory=ours),
-        ):
-            started.append(broker)
-            wait_for_coordinator(broker.start())
+    with both(tmp_path_factory) as started:
         yield started
-    except Missing as reason:
-        pytest.skip(str(reason))
-    finally:
-        for each in started:
-            each.close()
 
 
 def compare(brokers: list[Broker], number: int) -> list[str]:
