@@ -133,6 +133,11 @@ LONG_TESTS = (
         concerns=("src/odradek/core/group/streams", "tests/oracle/streams_histories"),
     ),
     LongTest(
+        "connect-rest", "requests to Connect's REST API, answered by Apache Kafka's worker", 1,
+        _pytest("-m", "long", "tests/oracle/test_java_connect_rest.py"),
+        concerns=("src/odradek/core/connect", "tests/connect/rest_script.py"),
+    ),
+    LongTest(
         "streams-topologies", "topologies with histories compared with Kafka Streams' test driver", 100_000,
         _pytest("tests/streams_api/test_kafka_streams.py"), "ODRADEK_HISTORIES",
         concerns=("src/odradek/core/streams", "tests/streams_api/generator.py"),

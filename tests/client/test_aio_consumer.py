@@ -186,7 +186,7 @@ def test_a_handler_that_awaits_for_too_long(make, write, topic, protocol, caplog
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=["classic", "consumer"])
 def test_a_loop_that_was_blocked(make, write, topic, protocol, caplog, monkeypatch):
     """The member has lost its partitions, is told so with the reason, and joins again."""
-    monkeypatch.setattr(shell_module, "BLOCKED_SECONDS", 1.5)
+    monkeypatch.setattr(shell_module, "BLOCKED_SECONDS", 1.0)
 
     async def run():
         lost = []

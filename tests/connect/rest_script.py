@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -212,6 +213,10 @@ def answers(base: str, settled: Callable[[dict[str, str]], None]) -> list[Answer
     return found
 
 
+_DIRECTORY = re.compile(r"location='file:[^']*/")
+"""Where the jar of a connector is."""
+
+
 def masked(value: Any) -> Any:
     """Return an answer without what differs by nature."""
     if isinstance(value, dict):
@@ -224,7 +229,7 @@ def masked(value: Any) -> Any:
         return found
     if isinstance(value, list):
         return [masked(each) for each in value]
-    return value
+    return _DIRECTORY.sub("location='file:", value) if isinstance(value, str) else value
 
 
 def wait_a_moment(_: dict[str, str]) -> None:

@@ -70,7 +70,11 @@ class ConsumerCalls(AsyncShell, ConsumerState):
         ConsumerState.__init__(self, None, settings, keywords)
         self._use = Use()
         self._blocked_seconds = 0.0
-        """How long the event loop was blocked, if the member may be lost because of that."""
+        """How long the event loop was blocked the last time that the member may be lost because of that."""
+        self._blocks = 0
+        """How often it was."""
+        self._settled_blocks = 0
+        """How many of them ended with the member in the group again."""
         AsyncShell.__init__(self, self._make_driver, "consumer")
 
     # -- the loop -------------------------------------------------------------------------------
@@ -90,15 +94,16 @@ class ConsumerCalls(AsyncShell, ConsumerState):
         member = self._machine.member
         if member is not None and not member.is_at_rest:
             self._blocked_seconds = seconds
+            self._blocks += 1
             log.warning("%s", self._blocked_text())
 
     def _is_in_group_again(self) -> None:
-        self._blocked_seconds = 0.0
+        self._settled_blocks = self._blocks
 
     def _explain_loss(self) -> None:
         """See `ConsumerState`."""
         member = self._machine.member
-        if self._blocked_seconds and not (member is not None and member.loss):
+        if self._blocks > self._settled_blocks and not (member is not None and member.loss):
             log.warning("partitions are lost: %s. %s", self._blocked_text(), BLOCKED_ADVICE)
         super()._explain_loss()
 
@@ -265,13 +270,14 @@ class ConsumerCalls(AsyncShell, ConsumerState):
             self._enter()
             self._note_part()
             deadline = self._deadline(timeout)
+            blocks = self._settled_blocks  # the member may be in the group again before the answer
             operation = self._needed_commits().commit(
                 self._to_commit(offsets), monotonic_ms() + deadline.timeout_ms
             )
             await self._finish(operation)
             await self._call_commit_calls()
             error = operation.error
-            if isinstance(error, CommitFailedError) and self._blocked_seconds:
+            if isinstance(error, CommitFailedError) and self._blocks > blocks:
                 raise CommitFailedError(
                     f"{error}; {self._blocked_text()}", BLOCKED_ADVICE
                 ) from error

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-IDLE_MS_MAX = 60_000
+IDLE_MS_MAX = 1_000
+"""The longest time between two turns while a response is awaited, so that a blocked loop is noticed."""
 BLOCKED_SECONDS = 3.0
 """If a turn comes so much later than planned, the program has blocked the event loop."""
 _EVENTS = {POLLIN: selectors.EVENT_READ, POLLOUT: selectors.EVENT_WRITE}

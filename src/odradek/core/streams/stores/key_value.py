@@ -7,15 +7,16 @@ from typing import Any
 
 from odradek.core.streams.model.context import TaskContext
 from odradek.core.streams.model.records import Change, Headers, Record, Stamped
-from odradek.core.streams.stores.base import LATEST, Listener, Store
-from odradek.core.streams.stores.cache import CacheEntry, RecordCache, StoreCache
+from odradek.core.streams.stores.base import LATEST
+from odradek.core.streams.stores.cache import CacheEntry, RecordCache
+from odradek.core.streams.stores.cached import CachedStore
 from odradek.core.streams.stores.definition import Kind, StoreDefinition
 from odradek.core.streams.stores.sorted_keys import SortedKeys
 
 Entry = tuple[bytes, int]
 
 
-class KeyValueStore(Store):
+class KeyValueStore(CachedStore):
     """Values with their time, by key. The keys are sorted when a range is first read."""
 
     def __init__(
@@ -25,28 +26,15 @@ class KeyValueStore(Store):
         changelog: str | None,
         cache: RecordCache | None,
     ) -> None:
-        super().__init__(definition, context, changelog)
+        super().__init__(definition, context, changelog, cache)
         self._entries: dict[bytes, Entry] = {}
         self._keys: SortedKeys | None = None
-        self._key = definition.key
-        self._value = definition.value
         self._is_timestamped = definition.kind is Kind.TIMESTAMPED
         self._logs_headers = definition.logs_headers
         self._overhead = 8 if self._is_timestamped else 0
-        self._cache: StoreCache | None = (
-            cache.new(self._flush_entry) if cache is not None and definition.is_cached else None
-        )
-        self._listener: Listener | None = None
-        self._sends_old = False
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    def listen(self, listener: Listener, sends_old: bool) -> bool:
-        """Set who gets the updates that leave the cache. Return whether there is a cache."""
-        self._listener = listener
-        self._sends_old = sends_old
-        return self._cache is not None
 
     def get(self, key: Any) -> Stamped | None:
         """Return the value of a key and its time."""
@@ -103,11 +91,6 @@ class KeyValueStore(Store):
             entry = merged[key]
             if entry is not None:
                 yield key, entry
-
-    def flush_cache(self) -> None:
-        """Write what waits in the cache, and pass it on."""
-        if self._cache is not None:
-            self._cache.flush()
 
     def restore(
         self, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()

@@ -10,14 +10,14 @@ from typing import Any
 from odradek.core.streams.model.context import TaskContext
 from odradek.core.streams.model.records import UNKNOWN_TIME, Change, Headers, Record, Windowed
 from odradek.core.streams.model.serdes import LONG_MAX
-from odradek.core.streams.stores.base import Listener, Store
-from odradek.core.streams.stores.cache import CacheEntry, RecordCache, StoreCache
+from odradek.core.streams.stores.cache import CacheEntry, RecordCache
+from odradek.core.streams.stores.cached import CachedStore
 from odradek.core.streams.stores.definition import StoreDefinition
 
 _SUFFIX = Struct(">qq")
 
 
-class SessionStore(Store):
+class SessionStore(CachedStore):
     """Sessions. Its changelog has the keys: key, end and start of the session (8 bytes each)."""
 
     def __init__(
@@ -27,26 +27,13 @@ class SessionStore(Store):
         changelog: str | None,
         cache: RecordCache | None,
     ) -> None:
-        super().__init__(definition, context, changelog)
-        self._key = definition.key
-        self._value = definition.value
+        super().__init__(definition, context, changelog, cache)
         self._retention_ms = definition.retention_ms
         self._in_memory = definition.in_memory
         self._segment_ms = max(definition.retention_ms // 2, 60_000)
         self._observed = UNKNOWN_TIME
         self._ends: list[int] = []
         self._by_end: dict[int, dict[bytes, dict[int, bytes]]] = {}
-        self._cache: StoreCache | None = (
-            cache.new(self._flush_entry) if cache is not None and definition.is_cached else None
-        )
-        self._listener: Listener | None = None
-        self._sends_old = False
-
-    def listen(self, listener: Listener, sends_old: bool) -> bool:
-        """Set who gets the updates that leave the cache. Return whether there is a cache."""
-        self._listener = listener
-        self._sends_old = sends_old
-        return self._cache is not None
 
     def get(self, key: Any, start: int, end: int) -> Any:
         """Return the aggregate of a session."""
@@ -103,11 +90,6 @@ class SessionStore(Store):
             for key in sorted(keys)
             for start in sorted(keys[key], reverse=True)
         ]
-
-    def flush_cache(self) -> None:
-        """Write what waits in the cache, and pass it on."""
-        if self._cache is not None:
-            self._cache.flush()
 
     def restore(
         self, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()

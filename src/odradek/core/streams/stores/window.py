@@ -22,15 +22,16 @@ from odradek.core.streams.model.records import (
     Windowed,
 )
 from odradek.core.streams.model.serdes import LONG_MAX
-from odradek.core.streams.stores.base import Listener, Store
-from odradek.core.streams.stores.cache import CacheEntry, RecordCache, StoreCache
+from odradek.core.streams.stores.base import Store
+from odradek.core.streams.stores.cache import CacheEntry, RecordCache
+from odradek.core.streams.stores.cached import CachedStore
 from odradek.core.streams.stores.definition import StoreDefinition
 
 _SUFFIX = Struct(">qi")
 Entry = tuple[bytes, int]
 
 
-class WindowStore(Store):
+class WindowStore(CachedStore):
     """The values of windows. Its changelog has the keys: key, start (8 bytes), number (4 bytes)."""
 
     def __init__(
@@ -40,9 +41,7 @@ class WindowStore(Store):
         changelog: str | None,
         cache: RecordCache | None,
     ) -> None:
-        super().__init__(definition, context, changelog)
-        self._key = definition.key
-        self._value = definition.value
+        super().__init__(definition, context, changelog, cache)
         self._size_ms = definition.window_size_ms
         self._retention_ms = definition.retention_ms
         self._in_memory = definition.in_memory
@@ -51,18 +50,7 @@ class WindowStore(Store):
         self._observed = UNKNOWN_TIME
         self._segments: dict[int, dict[bytes, Entry]] = {}
         self._starts: list[int] = []
-        self._cache: StoreCache | None = (
-            cache.new(self._flush_entry) if cache is not None and definition.is_cached else None
-        )
-        self._listener: Listener | None = None
-        self._sends_old = False
         self._overhead = 8 if definition.is_timestamped else 0
-
-    def listen(self, listener: Listener, sends_old: bool) -> bool:
-        """Set who gets the updates that leave the cache. Return whether there is a cache."""
-        self._listener = listener
-        self._sends_old = sends_old
-        return self._cache is not None
 
     def fetch(self, key: Any, start: int) -> Stamped | None:
         """Return the value of a window."""
@@ -127,11 +115,6 @@ class WindowStore(Store):
             for (start, key), entry in found.items()
             if entry is not None
         ]
-
-    def flush_cache(self) -> None:
-        """Write what waits in the cache, and pass it on."""
-        if self._cache is not None:
-            self._cache.flush()
 
     def restore(
         self, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()
