@@ -7,7 +7,6 @@ ODRADEK_HISTORY selects histories by number.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,17 +27,13 @@ from tests.support.run_seed import numbers_of_histories
 
 HISTORIES = numbers_of_histories("ODRADEK_STREAMS_HISTORIES", 30)
 AT_ONCE = 4
+PER_BROKER = 400
+"""New brokers begin after so many histories: Apache Kafka keeps a file of each topic open."""
 pytestmark = [
     pytest.mark.java,
     pytest.mark.cluster,
     pytest.mark.timeout(600 + 5 * len(HISTORIES)),
 ]
-
-
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    with both(tmp_path_factory) as started:
-        yield started
 
 
 def compare(brokers: list[Broker], number: int) -> list[str]:
@@ -51,18 +46,30 @@ def compare(brokers: list[Broker], number: int) -> list[str]:
         kafka, ours = pool.map(play, brokers)
     difference = [f"history {number}"]
     for theirs, mine in zip(kafka, ours, strict=True):
-        difference.append(f"    {theirs}" if theirs == mine else f"  - {theirs}\n  + {mine}")
-        if theirs != mine:
+        is_same = theirs == mine or _without_counts(theirs) == _without_counts(mine)
+        difference.append(f"    {theirs}" if is_same else f"  - {theirs}\n  + {mine}")
+        if not is_same:
             return difference
     return []
 
 
+def _without_counts(line: str) -> str:
+    """Return a description without the numbers of partitions of a topology.
+
+    Apache Kafka describes the group as of its last record. If a heartbeat without a record has
+    configured the topology since then, the numbers are still those that the member has sent.
+    """
+    return re.sub(r"partitions=\d+", "", line) if line.startswith("describe ") else line
+
+
 @pytest.mark.slow("the histories wait for sessions of real length in both brokers")
-def test_the_same_responses(brokers: list[Broker], figures: list[str]) -> None:
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        differences = [
-            each for each in pool.map(lambda number: compare(brokers, number), HISTORIES) if each
-        ]
+def test_the_same_responses(tmp_path_factory: pytest.TempPathFactory, figures: list[str]) -> None:
+    differences: list[list[str]] = []
+    for first in range(0, len(HISTORIES), PER_BROKER):
+        some = HISTORIES[first : first + PER_BROKER]
+        with both(tmp_path_factory) as brokers, ThreadPoolExecutor(AT_ONCE) as pool:
+            found = pool.map(lambda number, pair=brokers: compare(pair, number), some)
+            differences += [each for each in found if each]
     figures.append(f"{len(HISTORIES)} histories, {len(differences)} different")
     shown = "\n".join("\n".join(each[:1] + each[-12:]) for each in differences[:5])
     assert not differences, f"{len(differences)} of {len(HISTORIES)} differ\n{shown}"
