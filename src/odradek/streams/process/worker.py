@@ -17,15 +17,13 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.client.admin.admin import Admin
-from odradek.client.admin.topics import NewTopic
 from odradek.client.consuming.consumer import Consumer
 from odradek.client.core.consumed_batch import Batch
 from odradek.client.core.partitioners import partition_for_key
-from odradek.client.errors import BrokerError, ClientError, CommitFailedError, SomeFailedError
+from odradek.client.errors import BrokerError, ClientError, CommitFailedError
 from odradek.client.group_metadata import CommittedOffset
 from odradek.client.offsets import LATEST
 from odradek.client.producer import Producer
-from odradek.core.streams.model.errors import TopologyError
 from odradek.core.streams.model.records import Produced
 from odradek.core.streams.partition_group import Consumed
 from odradek.core.streams.stores.base import Store
@@ -33,7 +31,6 @@ from odradek.core.streams.task import GlobalTask, Task
 from odradek.core.streams.topology.definition import Topology
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
-from odradek.streams.process.layout import Layout
 from odradek.streams.process.positions import decode, encode
 from odradek.streams.process.restoring import read_whole
 from odradek.streams.process.settings import (
@@ -44,6 +41,7 @@ from odradek.streams.process.settings import (
     RESTORE_CONSUMER,
     WorkerSettings,
 )
+from odradek.streams.process.topics import prepare
 
 log = logging.getLogger(__name__)
 
@@ -83,11 +81,10 @@ class Worker:
         self._purged_ms = _now_ms()
         self._read_to: dict[TopicPartition, int] = {}
         """Up to where repartition topics were read, if it was not deleted yet."""
-        self._counts: dict[str, int] = {}
         self._in_transaction = False
         self._global_positions: dict[TopicPartition, int] = {}
         self._global = GlobalTask(topology)
-        self._layout = self._prepare()
+        self._layout, self._counts = prepare(topology, settings)
         self._consumer = Consumer(
             settings.clients[MAIN_CONSUMER],
             group_id=topology.application_id,
@@ -390,37 +387,6 @@ class Worker:
         return {place: at.offset for place, at in found.items()}
 
     # -- topics ---------------------------------------------------------------------------------
-
-    def _prepare(self) -> Layout:
-        """Create the internal topics that are missing.
-
-        Raises:
-            TopologyError: source topics are missing or do not fit.
-        """
-        with Admin(self._settings.clients[ADMIN]) as admin:
-            counts = {each.name: len(each.partitions) for each in admin.list_topics()}
-            layout = Layout(self._topology, counts)
-            dead_letters = self._settings.tasks.dead_letters
-            if dead_letters is not None and dead_letters not in counts:
-                raise TopologyError(f"the topic {dead_letters} for dead letters does not exist")
-            missing = [each for each in layout.internal_topics() if each.name not in counts]
-            factor = self._settings.replication_factor
-            new = [NewTopic(each.name, each.partitions, factor, each.settings) for each in missing]
-            try:
-                admin.create_topics(new)
-            except SomeFailedError as error:
-                rest = [
-                    each
-                    for each in error.exceptions
-                    if not (
-                        isinstance(each, BrokerError)
-                        and each.code == ErrorCode.TOPIC_ALREADY_EXISTS  # another member was faster
-                    )
-                ]
-                if rest:
-                    raise
-        self._counts = {**counts, **{each.name: each.partitions for each in missing}}
-        return layout
 
     def _count(self, topic: str) -> int:
         """Return the number of partitions of an output topic."""
