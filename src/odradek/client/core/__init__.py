@@ -4,8 +4,8 @@
 - `producer` decides which batches are sent when. `accumulator` collects their records, `record_encoder`
   encodes them, `partition_queue` has the order and the sequence numbers of a partition.
 - `producer_answers` and `transaction_errors` have the meaning of errors.
-- `classic_member` and `consumer_member` (KIP-848) are members of groups, which tell their users what is
-  assigned and revoked (`member_events`). `classic_member` knows no protocol type: `member_protocol` says what
+- `classic_member`, `consumer_member` (KIP-848) and `streams_member` (KIP-1071) are members of groups, which
+  tell their users what is assigned and revoked (`member_events`). The last two share `heartbeat_member`. `classic_member` knows no protocol type: `member_protocol` says what
   a protocol is, `classic_subscription` is the consumers', with `assignors` and `group_protocol`.
 - `commits` commits and fetches the offsets of a group.
 - `transaction` begins and ends transactions, with the requests of `transaction_requests`.

@@ -28,12 +28,13 @@ from odradek.client.core.fetch_state import FetchState, Stage
 from odradek.client.core.fetcher import Clock, Fetcher
 from odradek.client.core.member_events import Assigned, Lost, MemberEvent, Revoked
 from odradek.client.core.routes import Routes
+from odradek.client.core.streams_member import StreamsMember
 from odradek.client.errors import BrokerError, ClientError, RequestTimeoutError
 from odradek.client.group_metadata import CommittedOffset, GroupMetadata
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 
-Member = ClassicMember | ConsumerMember
+Member = ClassicMember | ConsumerMember | StreamsMember
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
 
@@ -142,6 +143,12 @@ class ConsumerMachine:
                     assignor=settings.remote_assignor,
                 )
             )
+
+    def join_streams(self, member: StreamsMember, topics: Iterable[str]) -> None:
+        """Read what the tasks of a Streams group read: partitions of these topics."""
+        self.topics = frozenset(topics)
+        self._wants_in = True
+        self._begin(member)
 
     def _begin(self, member: Member) -> None:
         self.member = member
