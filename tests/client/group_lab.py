@@ -8,10 +8,11 @@ from collections import deque
 from tests.coordinator.support import topic_id
 from tests.group.support import Coordinator
 
-from odradek.client.core.classic_member import ClassicMember, ClassicState
+from odradek.client.core.classic_member import ClassicMember
 from odradek.client.core.classic_subscription import ClassicSubscription
 from odradek.client.core.commits import Commits
 from odradek.client.core.consumer_member import ConsumerMember
+from odradek.client.core.group_member import MemberState
 from odradek.client.core.member_events import Assigned, Lost, Revoked
 from odradek.client.core.member_settings import MemberSettings
 from odradek.client.core.routes import Routes
@@ -312,4 +313,4 @@ class User:
 
 def is_idle(user):
     """Whether a classic member waits for its user."""
-    return user.member.state == ClassicState.PREPARING and user.member.loss
+    return user.member.state == MemberState.PREPARING and user.member.loss

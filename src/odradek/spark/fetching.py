@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeAlias
 
 import pyarrow as pa
 
 from odradek.arrow import batches, columns
 from odradek.client.cluster import Cluster
-from odradek.client.connection import Connection
 from odradek.client.deadline import Deadline
-from odradek.client.errors import BrokerError, ClientError, check
-from odradek.client.frames import Pending
+from odradek.client.errors import BrokerError
 from odradek.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from odradek.client.partition_fetch import PartitionFetch
 from odradek.env.file_range import FileRange
 from odradek.model.errors import ErrorCode
 from odradek.spark.options import ReadFrom, ReadOptions
@@ -31,8 +29,7 @@ from odradek.spark.resolution import (
     report_loss,
 )
 from odradek.spark.segment_reading import SegmentReader
-from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
+from odradek.wire.generated.fetch_response import PartitionData
 
 FETCH_WAIT_MS = 500
 FIRST_FETCH_BYTES = 1 << 20
@@ -41,9 +38,6 @@ MARGIN = 1.25
 """The factor by which the size of a fetch is larger than the estimate."""
 ARROW_BATCH_BYTES = 32 << 20
 """Arrow batches larger than this are passed to Spark in slices."""
-
-InFlight: TypeAlias = tuple[Connection, Pending[FetchResponse], int]
-"""A fetch in flight: its connection, its request, and the requested offset."""
 
 
 def read_split(options: ReadOptions, split: Split) -> Iterator[pa.RecordBatch]:
@@ -80,7 +74,8 @@ class SplitReader:
         self._cluster = cluster
         self._options = options
         self._split = split
-        self._in_flight: InFlight | None = None
+        isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
+        self._fetches = PartitionFetch(cluster, split.topic_partition, isolation, FETCH_WAIT_MS)
         self._bytes_per_offset: float | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -114,61 +109,13 @@ class SplitReader:
     # -- fetches ----------------------------------------------------------------------------
 
     def _fetch(self, offset: int) -> PartitionData:
-        """Return the response to a fetch at `offset`. Use the fetch in flight if it fits."""
-        topic = self._split.topic_partition.topic
-
-        def attempt(deadline: Deadline) -> PartitionData:
-            in_flight, self._in_flight = self._in_flight, None
-            try:
-                if in_flight is None or in_flight[2] != offset:
-                    in_flight = self._send(offset)
-                connection, pending, _ = in_flight
-                response = connection.receive(pending, deadline.remaining_ms)
-                check(response.error_code)
-                data: PartitionData = response.responses[0].partitions[0]
-                check(data.error_code, subject=f"partition {self._split.topic_partition}")
-            except ClientError:
-                self._cluster.forget_topic(topic)
-                raise
-            return data
-
         return patiently(
-            lambda: self._cluster.retrying(attempt), self._options.connection.request_timeout_ms
+            lambda: self._fetches.fetch(offset, self._size_wanted(offset)),
+            self._options.connection.request_timeout_ms,
         )
 
     def _send_ahead(self, offset: int) -> None:
-        """Send the next fetch. If this fails, `_fetch` sends the fetch again."""
-        try:
-            self._in_flight = self._send(offset)
-        except ClientError:
-            self._in_flight = None
-
-    def _send(self, offset: int) -> InFlight:
-        topic, partition = self._split.topic_partition
-        size = self._size_wanted(offset)
-        request = FetchRequest(
-            replica_id=-1,
-            max_wait_ms=FETCH_WAIT_MS,
-            min_bytes=1,
-            max_bytes=size,
-            isolation_level=READ_COMMITTED if self._options.read_committed else READ_UNCOMMITTED,
-            session_id=0,
-            session_epoch=-1,
-            topics=[
-                FetchTopic(
-                    topic=topic,
-                    partitions=[
-                        FetchPartition(
-                            partition=partition, fetch_offset=offset, partition_max_bytes=size
-                        )
-                    ],
-                )
-            ],
-            forgotten_topics_data=[],
-            rack_id="",
-        )
-        connection = self._cluster.node(self._cluster.leader(self._split.topic_partition))
-        return connection, connection.send(request, FetchResponse), offset
+        self._fetches.send_ahead(offset, self._size_wanted(offset))
 
     def _size_wanted(self, offset: int) -> int:
         """Return the size of the next fetch, estimated from the size of the records so far."""

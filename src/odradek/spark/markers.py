@@ -26,8 +26,9 @@ import pyarrow as pa
 from odradek.client.admin.topics import NewTopic, create_topics, exists_already
 from odradek.client.cluster import Cluster
 from odradek.client.deadline import Deadline
-from odradek.client.errors import BrokerError, ClientError, NoSuchTopicError, check
+from odradek.client.errors import BrokerError, ClientError, NoSuchTopicError
 from odradek.client.offsets import EARLIEST, LATEST, READ_UNCOMMITTED, offsets_at
+from odradek.client.partition_fetch import PartitionFetch
 from odradek.env.file_range import FileRange
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -35,8 +36,6 @@ from odradek.records.batch import Buffer, RecordBatch, iterate_batches
 from odradek.records.control import read_end_of_transaction
 from odradek.records.record import iterate_records
 from odradek.spark.encoding import EncodedRecords, Rows, encode_records
-from odradek.wire.generated.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
 
 TOPIC = "odradek-spark-commits"
 PARTITION = TopicPartition(TOPIC, 0)
@@ -94,8 +93,9 @@ def last(cluster: Cluster, key: str) -> Marker | None:
     offset = offsets_at(cluster, [PARTITION], EARLIEST)[PARTITION]
     # A new leader answers only when its high watermark is not too low (KIP-207).
     end = offsets_at(cluster, [PARTITION], LATEST)[PARTITION]
+    fetches = PartitionFetch(cluster, PARTITION, READ_UNCOMMITTED, 0)
     while offset < end:
-        for batch in iterate_batches(_fetch(cluster, offset)):
+        for batch in iterate_batches(_fetch(cluster, fetches, offset)):
             batch.check()
             found.read(batch)
             offset = max(offset, batch.next_offset)
@@ -126,44 +126,15 @@ class _Committed:
                 self._open[batch.producer_id] = marker
 
 
-def _fetch(cluster: Cluster, offset: int) -> Buffer:
+def _fetch(cluster: Cluster, fetches: PartitionFetch, offset: int) -> Buffer:
     """Return at least one batch from `offset` on."""
-    request = FetchRequest(
-        replica_id=-1,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=FETCH_BYTES,
-        isolation_level=READ_UNCOMMITTED,
-        session_id=0,
-        session_epoch=-1,
-        topics=[
-            FetchTopic(
-                topic=TOPIC,
-                partitions=[
-                    FetchPartition(
-                        partition=0, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
-                    )
-                ],
-            )
-        ],
-        forgotten_topics_data=[],
-        rack_id="",
-    )
 
-    def attempt(deadline: Deadline) -> Buffer:
-        try:
-            connection = cluster.node(cluster.leader(PARTITION))
-            response = connection.request(request, FetchResponse, deadline.remaining_ms)
-            check(response.error_code)
-            data: PartitionData = response.responses[0].partitions[0]
-            check(data.error_code, subject=f"partition {PARTITION}")
-            records = data.records
-            assert not isinstance(records, FileRange), "records of a response are bytes"
-            if not records:
-                raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE, subject=f"partition {PARTITION}")
-        except ClientError:
+    def attempt(_: Deadline) -> Buffer:
+        records = fetches.fetch(offset, FETCH_BYTES).records
+        assert not isinstance(records, FileRange), "records of a response are bytes"
+        if not records:
             cluster.forget_topic(TOPIC)
-            raise
+            raise BrokerError(ErrorCode.OFFSET_NOT_AVAILABLE, subject=f"partition {PARTITION}")
         return records
 
     return cluster.retrying(attempt)

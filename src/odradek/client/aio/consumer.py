@@ -13,16 +13,15 @@ and `close`. One task at a time may use a consumer.
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from odradek.client.aio.consumer_calls import ConsumerCalls, awaited
 from odradek.client.consuming.deserializing import Deserializers
-from odradek.client.consuming.state import CLOSE_SECONDS, Callback, Callbacks
+from odradek.client.consuming.state import CLOSE_SECONDS
 from odradek.client.core.consumed_batch import Batch, Record
 from odradek.client.core.member_events import Assigned, MemberEvent
 from odradek.client.deadline import Deadline, monotonic_ms
@@ -70,25 +69,6 @@ class Consumer(ConsumerCalls):
 
     # -- what is read ---------------------------------------------------------------------------
 
-    def subscribe(
-        self,
-        topics: str | Iterable[str] | re.Pattern[str] = (),
-        *,
-        pattern: str | re.Pattern[str] | None = None,
-        on_assigned: Callback | None = None,
-        on_revoked: Callback | None = None,
-        on_lost: Callback | None = None,
-    ) -> None:
-        """Read topics as a member of the group, instead of those that were subscribed to before.
-
-        The arguments and errors are those of `odradek.client.Consumer.subscribe`. The callbacks are
-        functions or coroutine functions, which are awaited.
-        """
-        with self._use:
-            self._check_usable()
-            callbacks = Callbacks(on_assigned, on_revoked, on_lost)
-            self._change_subscription(topics, pattern, callbacks)
-
     async def unsubscribe(self) -> None:
         """Leave the group, or drop what was assigned. Offsets are committed as in `close`.
 
@@ -98,15 +78,6 @@ class Consumer(ConsumerCalls):
         with self._use:
             self._enter()
             await self._leave(Deadline(self._options.api_timeout_ms))
-
-    def assign(self, partitions: Iterable[tuple[Any, ...]]) -> None:
-        """Read exactly these partitions, without the group's assignment.
-
-        The argument and errors are those of `odradek.client.Consumer.assign`.
-        """
-        with self._use:
-            self._check_usable()
-            self._read_exactly(partitions)
 
     # -- reading --------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """The calls of a consumer of asyncio about positions, offsets and commits.
 
-Those that wait for no broker are not awaited.
+`direct_calls` has those that wait for no broker, and are not awaited. The arguments and errors of all are
+those of `odradek.client.Consumer`.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from odradek.client.aio.shell import AsyncShell
+from odradek.client.consuming.direct_calls import DirectCalls
 from odradek.client.consuming.state import (
     CommitCall,
-    ConsumerState,
     Offsets,
     found_offsets,
     partition_of,
@@ -60,14 +62,14 @@ class Use:
             self._task = None
 
 
-class ConsumerCalls(AsyncShell, ConsumerState):
+class ConsumerCalls(AsyncShell, DirectCalls):
     """What a consumer has besides subscriptions and reading."""
 
     def __init__(
         self, settings: Mapping[str, object] | None, keywords: Mapping[str, object]
     ) -> None:
         """Raise a ValueError if a setting is wrong."""
-        ConsumerState.__init__(self, None, settings, keywords)
+        DirectCalls.__init__(self, None, settings, keywords)
         self._use = Use()
         self._blocked_seconds = 0.0
         """How long the event loop was blocked the last time that the member may be lost because of that."""
@@ -101,7 +103,7 @@ class ConsumerCalls(AsyncShell, ConsumerState):
         self._settled_blocks = self._blocks
 
     def _explain_loss(self) -> None:
-        """See `ConsumerState`."""
+        """See `DirectCalls`."""
         member = self._machine.member
         if self._blocks > self._settled_blocks and not (member is not None and member.loss):
             log.warning("partitions are lost: %s. %s", self._blocked_text(), BLOCKED_ADVICE)
@@ -113,102 +115,33 @@ class ConsumerCalls(AsyncShell, ConsumerState):
             f"{self._options.member.group_id if self._options.member else ''} sent no heartbeats"
         )
 
+    @contextmanager
+    def _direct_call(self) -> Iterator[None]:
+        """See `DirectCalls`."""
+        with self._use:
+            self._check_usable()
+            yield
+            self._soon()
+
     # -- positions ------------------------------------------------------------------------------
 
     async def position(self, partition: tuple[str, int], timeout: float | None = None) -> int:
-        """Return the offset of the next record of a partition. If it is not known yet, wait.
-
-        Raises:
-            ConsumerStateError: the partition is not assigned.
-            RequestTimeoutError: it is not known within `timeout` seconds, by default
-                `default.api.timeout.ms`.
-            NoOffsetError: there is none, and `auto.offset.reset` is none.
-        """
+        """Return the offset of the next record of a partition. If it is not known yet, wait."""
         key = partition_of(partition)
         with self._use:
             self._enter()
             self._note_part()
             deadline = self._deadline(timeout)
             state = self._state(key)
-            await self._wait_until(
-                lambda: self._machine.position(key) is not None or state.error is not None,
-                deadline,
-            )
-            if state.error is not None:
-                raise state.error
-            found = self._machine.position(key)
-            if found is None:
-                raise self._too_late(f"the position of partition {key}", deadline)
-            return found.offset
-
-    def seek(self, partition: tuple[str, int], offset: int | CommittedOffset) -> None:
-        """Set the position of an assigned partition. What was fetched from it is dropped.
-
-        Raises:
-            ConsumerStateError: the partition is not assigned.
-            ValueError: the offset is negative.
-        """
-        with self._use:
-            self._check_usable()
-            self._go_to(partition, offset)
-            self._soon()
-
-    def seek_to_beginning(self, *partitions: Any) -> None:
-        """Go to the first record of partitions, by default of all that are assigned.
-
-        Raises:
-            ConsumerStateError: a partition is not assigned.
-        """
-        self._reset(partitions, EARLIEST)
-
-    def seek_to_end(self, *partitions: Any) -> None:
-        """Go behind the last record of partitions, by default of all that are assigned.
-
-        Raises:
-            ConsumerStateError: a partition is not assigned.
-        """
-        self._reset(partitions, LATEST)
-
-    def _reset(self, partitions: Iterable[Any], at: int) -> None:
-        with self._use:
-            self._check_usable()
-            self._go_to_end_of(partitions, at)
-            self._soon()
-
-    def pause(self, *partitions: Any) -> None:
-        """Return no records of these partitions until `resume`. They stay assigned.
-
-        Raises:
-            ConsumerStateError: a partition is not assigned.
-        """
-        self._pause(partitions, is_paused=True)
-
-    def resume(self, *partitions: Any) -> None:
-        """Return records of paused partitions again, from where they were.
-
-        Raises:
-            ConsumerStateError: a partition is not assigned.
-        """
-        self._pause(partitions, is_paused=False)
-
-    def _pause(self, partitions: Iterable[Any], *, is_paused: bool) -> None:
-        with self._use:
-            self._check_usable()
-            self._set_paused(partitions, is_paused=is_paused)
-            self._soon()
+            await self._wait_until(lambda: self._has_position(key, state), deadline)
+            return self._found_position(key, state, deadline)
 
     # -- look-ups -------------------------------------------------------------------------------
 
     async def offsets_for_times(
         self, times: Mapping[Any, int], timeout: float | None = None
     ) -> dict[TopicPartition, FoundOffset | None]:
-        """Return the first offset at or after a time (ms since 1970) in each partition; None if none is.
-
-        `timeout` is in seconds, by default `default.api.timeout.ms`, as in the other look-ups.
-
-        Raises:
-            ClientError: an offset cannot be found, or not in time.
-        """
+        """Return the first offset at or after a time (ms since 1970) in each partition; None if none is."""
         wanted = {partition_of(each): time_ms for each, time_ms in times.items()}
         if any(time_ms < 0 for time_ms in wanted.values()):
             raise ValueError("a time is in ms since 1970, and not negative")
@@ -218,22 +151,14 @@ class ConsumerCalls(AsyncShell, ConsumerState):
     async def beginning_offsets(
         self, *partitions: Any, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition.
-
-        Raises:
-            ClientError: see `offsets_for_times`.
-        """
+        """Return the first offset of each partition."""
         wanted = dict.fromkeys(partitions_of(partitions), EARLIEST)
         return {each: at.offset for each, at in (await self._look_up(wanted, timeout)).items()}
 
     async def end_offsets(
         self, *partitions: Any, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last record that can be read, for each partition.
-
-        Raises:
-            ClientError: see `offsets_for_times`.
-        """
+        """Return the offset after the last record that can be read, for each partition."""
         wanted = dict.fromkeys(partitions_of(partitions), LATEST)
         return {each: at.offset for each, at in (await self._look_up(wanted, timeout)).items()}
 
@@ -256,15 +181,7 @@ class ConsumerCalls(AsyncShell, ConsumerState):
     ) -> None:
         """Commit, and wait until it is done: by default the positions, behind all that was returned.
 
-        `offsets` may be a record or a batch, behind which is committed, or a mapping from partitions to
-        offsets of next records (or `CommittedOffset`, with metadata). `timeout` is in seconds, by
-        default `default.api.timeout.ms`. If this is cancelled, the commit goes on.
-
-        Raises:
-            CommitFailedError: the group has given the partitions to others.
-            RequestTimeoutError: the coordinator does not answer in time.
-            BrokerError: it refuses (REBALANCE_IN_PROGRESS: poll, then try again).
-            ConsumerStateError: the consumer has no group.
+        If this is cancelled, the commit goes on.
         """
         with self._use:
             self._enter()
@@ -291,11 +208,7 @@ class ConsumerCalls(AsyncShell, ConsumerState):
     ) -> None:
         """Commit in the background, as `commit` does. It is tried once.
 
-        `callback`, a function or a coroutine function, is called in a later call of the consumer, with
-        the error, or None. Without a callback, errors are logged.
-
-        Raises:
-            ConsumerStateError: the consumer has no group.
+        `callback`, a function or a coroutine function, is called in a later call of the consumer.
         """
         with self._use:
             self._enter()
@@ -307,12 +220,7 @@ class ConsumerCalls(AsyncShell, ConsumerState):
     async def committed(
         self, *partitions: Any, timeout: float | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Return the committed offsets of partitions. Those without one are missing.
-
-        Raises:
-            ClientError: the coordinator refuses, or does not answer in time.
-            ConsumerStateError: the consumer has no group.
-        """
+        """Return the committed offsets of partitions. Those without one are missing."""
         with self._use:
             self._enter()
             deadline = self._deadline(timeout)

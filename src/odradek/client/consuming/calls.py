@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from odradek.client.cluster import Cluster
+from odradek.client.consuming.direct_calls import DirectCalls
 from odradek.client.consuming.state import (
     CommitCall,
-    ConsumerState,
     Offsets,
     found_offsets,
     partition_of,
@@ -49,7 +50,7 @@ class Use:
         self._lock.release()
 
 
-class ConsumerCalls(Shell, ConsumerState):
+class ConsumerCalls(Shell, DirectCalls):
     """What a consumer has besides subscriptions and reading."""
 
     def __init__(
@@ -59,7 +60,7 @@ class ConsumerCalls(Shell, ConsumerState):
         keywords: Mapping[str, object],
     ) -> None:
         """Raise a ValueError if a setting is wrong."""
-        ConsumerState.__init__(self, cluster, settings, keywords)
+        DirectCalls.__init__(self, cluster, settings, keywords)
         self._use = Use()
         Shell.__init__(self, self._make_driver(), "consumer", caller_ms=KEEPER_MS)
 
@@ -79,8 +80,16 @@ class ConsumerCalls(Shell, ConsumerState):
         """See `Shell`."""
         return []
 
+    @contextmanager
+    def _direct_call(self) -> Iterator[None]:
+        """See `DirectCalls`."""
+        with self._use:
+            self._check_usable()
+            with self._lock:
+                yield
+
     def _note_part(self) -> None:
-        """See `ConsumerState`."""
+        """See `DirectCalls`."""
         if self._last is not None:
             with self._lock:
                 super()._note_part()
@@ -103,72 +112,8 @@ class ConsumerCalls(Shell, ConsumerState):
             deadline = self._deadline(timeout)
             with self._lock:
                 state = self._state(key)
-                self._wait_until(
-                    lambda: self._machine.position(key) is not None or state.error is not None,
-                    deadline,
-                )
-                if state.error is not None:
-                    raise state.error
-                found = self._machine.position(key)
-            if found is None:
-                raise self._too_late(f"the position of partition {key}", deadline)
-            return found.offset
-
-    def seek(self, partition: tuple[str, int], offset: int | CommittedOffset) -> None:
-        """Set the position of an assigned partition. What was fetched from it is dropped.
-
-        Raises:
-            ConsumerStateError: the partition is not assigned.
-            ValueError: the offset is negative.
-        """
-        with self._use:
-            self._check_usable()
-            with self._lock:
-                self._go_to(partition, offset)
-
-    def seek_to_beginning(self, *partitions: Any) -> None:
-        """Go to the first record of partitions, by default of all that are assigned.
-
-        Raises:
-            ConsumerStateError: a partition is not assigned.
-        """
-        self._reset(partitions, EARLIEST)
-
-    def seek_to_end(self, *partitions: Any) -> None:
-        """Go behind the last record of partitions, by default of all that are assigned.
-
-        Raises:
-            ConsumerStateError: a partition is not assigned.
-        """
-        self._reset(partitions, LATEST)
-
-    def _reset(self, partitions: Iterable[Any], at: int) -> None:
-        with self._use:
-            self._check_usable()
-            with self._lock:
-                self._go_to_end_of(partitions, at)
-
-    def pause(self, *partitions: Any) -> None:
-        """Return no records of these partitions until `resume`. They stay assigned.
-
-        Raises:
-            ConsumerStateError: a partition is not assigned.
-        """
-        self._pause(partitions, is_paused=True)
-
-    def resume(self, *partitions: Any) -> None:
-        """Return records of paused partitions again, from where they were.
-
-        Raises:
-            ConsumerStateError: a partition is not assigned.
-        """
-        self._pause(partitions, is_paused=False)
-
-    def _pause(self, partitions: Iterable[Any], *, is_paused: bool) -> None:
-        with self._use:
-            self._check_usable()
-            with self._lock:
-                self._set_paused(partitions, is_paused=is_paused)
+                self._wait_until(lambda: self._has_position(key, state), deadline)
+                return self._found_position(key, state, deadline)
 
     # -- look-ups -------------------------------------------------------------------------------
 

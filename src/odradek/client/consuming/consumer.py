@@ -13,18 +13,15 @@ and `close`. One thread at a time may use a consumer.
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from odradek.client.cluster import Cluster
 from odradek.client.consuming.calls import ConsumerCalls
 from odradek.client.consuming.state import (
     CLOSE_SECONDS,
-    Callback,
-    Callbacks,
 )
 from odradek.client.core.consumed_batch import Batch, Record
 from odradek.client.core.member_events import MemberEvent
@@ -81,36 +78,6 @@ class Consumer(ConsumerCalls):
 
     # -- what is read ---------------------------------------------------------------------------
 
-    def subscribe(
-        self,
-        topics: str | Iterable[str] | re.Pattern[str] = (),
-        *,
-        pattern: str | re.Pattern[str] | None = None,
-        on_assigned: Callback | None = None,
-        on_revoked: Callback | None = None,
-        on_lost: Callback | None = None,
-    ) -> None:
-        """Read topics as a member of the group, instead of those that were subscribed to before.
-
-        `pattern` is an alternative to topics: a `re.Pattern`, which this client matches with the whole
-        names of all topics, or a string in the syntax of RE2, which the broker matches (only with
-        `group.protocol=consumer`).
-
-        The callbacks get lists of partitions. They are called in `poll`, `unsubscribe` and `close`:
-        `on_assigned` before records of new partitions are returned; `on_revoked` before partitions are
-        given up, when their offsets can still be committed; `on_lost` when others may have them
-        already. Without `on_lost`, `on_revoked` is called instead.
-
-        Raises:
-            ConsumerStateError: the consumer has no group, or partitions are assigned by `assign`.
-            ValueError: the topics are malformed, or both topics and a pattern are given.
-        """
-        with self._use:
-            self._check_usable()
-            callbacks = Callbacks(on_assigned, on_revoked, on_lost)
-            with self._lock:
-                self._change_subscription(topics, pattern, callbacks)
-
     def unsubscribe(self) -> None:
         """Leave the group, or drop what was assigned. Offsets are committed as in `close`.
 
@@ -120,22 +87,6 @@ class Consumer(ConsumerCalls):
         with self._use:
             self._check_usable()
             self._leave(Deadline(self._options.api_timeout_ms))
-
-    def assign(self, partitions: Iterable[tuple[Any, ...]]) -> None:
-        """Read exactly these partitions, without the group's assignment.
-
-        Each is (topic, index), or (topic, index, offset). Without an offset, reading begins at the
-        committed offset, if there is a group, and otherwise where `auto.offset.reset` says. Partitions
-        that were assigned before keep their positions.
-
-        Raises:
-            ConsumerStateError: the consumer is subscribed.
-            ValueError: a partition is malformed, or an offset is negative.
-        """
-        with self._use:
-            self._check_usable()
-            with self._lock:
-                self._read_exactly(partitions)
 
     # -- reading --------------------------------------------------------------------------------
 

@@ -19,19 +19,18 @@ waits until its session expires.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import Enum
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from odradek.client.core.asks import Ask, Link, may_pass
-from odradek.client.core.backoff import Backoff, RandomNumber
-from odradek.client.core.coordinator_asks import CoordinatorAsks, Outcome
-from odradek.client.core.member_events import Events, Joined, MemberEvent
+from odradek.client.core.backoff import RandomNumber
+from odradek.client.core.coordinator_asks import Outcome
+from odradek.client.core.group_member import OUT, GroupMember, MemberState
+from odradek.client.core.member_events import Joined, MemberEvent
 from odradek.client.core.member_protocol import MemberProtocol
-from odradek.client.core.member_settings import MemberSettings, PollInterval
+from odradek.client.core.member_settings import MemberSettings
 from odradek.client.core.routes import Routes
 from odradek.client.errors import BrokerError, ClientError, broker_error
-from odradek.client.group_metadata import GroupMetadata
 from odradek.model.errors import ErrorCode
 from odradek.wire.generated.heartbeat_request import HeartbeatRequest
 from odradek.wire.generated.heartbeat_response import HeartbeatResponse
@@ -48,22 +47,10 @@ _ANSWER_EXTRA_MS = 5_000
 _NO_GENERATION = -1
 
 
-class ClassicState(Enum):
-    """Where a member is on its way into the group."""
-
-    OUTSIDE = "outside"
-    PREPARING = "preparing"
-    JOINING = "joining"
-    SYNCING = "syncing"
-    ADOPTING = "adopting"
-    STABLE = "stable"
-    CLOSING = "closing"
-    LEAVING = "leaving"
-    FAILED = "failed"
-
-
-class ClassicMember:
+class ClassicMember(GroupMember):
     """One member of one group."""
+
+    TELLING = (MemberState.PREPARING, MemberState.CLOSING, MemberState.FAILED)
 
     def __init__(
         self,
@@ -72,68 +59,19 @@ class ClassicMember:
         protocol: MemberProtocol,
         random: RandomNumber,
     ) -> None:
-        self.state = ClassicState.OUTSIDE
-        self.error: ClientError | None = None
-        """Why the member has failed."""
-        self.last_error: ClientError | None = None
-        """Why the last attempt to join has failed; None after a success."""
-        self.loss = ""
-        """Why the member lost its last generation, if its user is the reason."""
-        self.next_deadline_ms: int | None = None
-        self._asks = CoordinatorAsks(routes, settings.group_id)
-        self._settings = settings
+        super().__init__(routes, settings, random)
         self._protocol = protocol
-        self._events = Events()
-        self._has_told = False
-        """Whether the events of this state have been added."""
-        self._interval = PollInterval(settings.max_poll_interval_ms)
-        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_ms_max, random)
-        self._retry_at_ms = 0
-        self._member_id = ""
-        self._generation_id = _NO_GENERATION
         self._joined = JoinGroupResponse()
         """The response to the last join."""
         self._must_rejoin = False
-        self._attempt = 0
-        """Counts requests to join, and losses. A response with an earlier number is late."""
-        self._is_asked = False
-        """Whether a request to join or to sync is in flight."""
         self._is_beating = False
-        self._beat_at_ms = 0
-        self._is_idle = False
-        """Whether the member has left because its user did not poll."""
         self._leavers: list[str] = []
         """The members for which LeaveGroup must be sent."""
 
     @property
-    def settings(self) -> MemberSettings:
-        """The settings."""
-        return self._settings
-
-    @property
-    def group_metadata(self) -> GroupMetadata:
-        """The identity of this member, for commits."""
-        settings = self._settings
-        if self._generation_id < 0:
-            return GroupMetadata(settings.group_id)
-        return GroupMetadata(
-            settings.group_id, self._generation_id, self._member_id, settings.instance_id
-        )
-
-    @property
-    def is_stable(self) -> bool:
-        """Whether the member has its assignment."""
-        return self.state == ClassicState.STABLE
-
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether the member is outside of the group, and does not try to get in."""
-        return self.state in (ClassicState.OUTSIDE, ClassicState.FAILED)
-
-    @property
     def may_commit(self) -> bool:
         """Whether the member is in a generation of the group."""
-        return self._generation_id >= 0
+        return self._epoch >= 0
 
     @property
     def waits_for_others(self) -> bool:
@@ -142,111 +80,70 @@ class ClassicMember:
 
     # -- the user -------------------------------------------------------------------------------
 
-    def join(self, now_ms: int) -> None:
-        """Join the group, if the member is outside, or has failed."""
-        if self.state in (ClassicState.OUTSIDE, ClassicState.FAILED):
-            self._interval.polled(now_ms)
-            self.error = None
-            self._enter(ClassicState.PREPARING)
-
-    def polled(self, now_ms: int) -> None:
-        """Note that the user polls."""
-        self._interval.polled(now_ms)
-        self._is_idle = False
+    def _begin(self) -> None:
+        """See `GroupMember`."""
+        self._enter(MemberState.PREPARING)
 
     def leave(self) -> None:
-        """Leave the group. The state is `OUTSIDE` in the end, after the user has answered all events."""
-        if self.state not in _OUT:
+        """See `GroupMember`."""
+        if self.state not in OUT:
             self._attempt += 1
             self._is_asked = False
-            self._events.drop_waiting()
-            self._enter(ClassicState.CLOSING)
+        super().leave()
 
-    def take_event(self) -> MemberEvent | None:
-        """Return the next event for the user; None if there is none, or one is being worked on."""
-        event = self._events.take()
-        if event is not None:
-            self._protocol.taken(event)
-        return event
+    def _taken(self, event: MemberEvent) -> None:
+        """See `GroupMember`."""
+        self._protocol.taken(event)
 
-    def done(self, event: MemberEvent) -> None:
-        """Note that the user has answered an event.
-
-        Raises:
-            ValueError: the user has not taken this event.
-        """
-        self._events.done(event)
+    def _answered_event(self, event: MemberEvent) -> None:
+        """See `GroupMember`."""
         self._protocol.done(event)
 
     # -- what is due ----------------------------------------------------------------------------
 
-    def poll(self, now_ms: int) -> list[Ask]:
-        """Return the requests that are due."""
-        if self.state not in _OUT and not self._is_idle and self._interval.is_over(now_ms):
-            self._become_idle()
-        asks: list[Ask] = []
-        try:
-            self._advance(now_ms)
-            asks += self._leave_ask()
-            if not self._is_asked and now_ms >= self._retry_at_ms:
-                asks += self._due(now_ms)
-            asks += self._beat_ask(now_ms)
-        except ClientError as error:  # of the look-up of the coordinator, or of another member
-            self._fail(error)
-            self._advance(now_ms)
-        self._set_deadline(now_ms)
-        return asks
+    def _due(self, now_ms: int) -> Iterator[Ask]:
+        """See `GroupMember`."""
+        yield from self._leave_ask()
+        if not self._is_asked and now_ms >= self._retry_at_ms:
+            if self.state == MemberState.JOINING:
+                yield from self._join_ask()
+            elif self.state == MemberState.SYNCING:
+                yield from self._sync_ask(now_ms)
+        yield from self._beat_ask(now_ms)
 
-    def _set_deadline(self, now_ms: int) -> None:
-        due = []
-        if self._beats and not self._is_beating:
-            due.append(self._beat_at_ms)
-        interval_ms = self._interval.deadline_ms
-        if self.state not in _OUT and not self._is_idle and interval_ms is not None:
-            due.append(interval_ms)
+    def _due_times(self, now_ms: int) -> list[int]:
+        """See `GroupMember`."""
+        due = [self._beat_at_ms] if self._beats and not self._is_beating else []
         if now_ms < self._retry_at_ms and not self._is_asked:
             due.append(self._retry_at_ms)
-        self.next_deadline_ms = min(due, default=None)
-
-    def _enter(self, state: ClassicState) -> None:
-        """Go to a state in which the user is told something first."""
-        self.state = state
-        self._has_told = False
+        return due
 
     def _advance(self, now_ms: int) -> None:
-        """Go on, if the user has answered all events."""
+        """See `GroupMember`."""
         if self._events:
             return
-        if self.state == ClassicState.ADOPTING:
-            self.state = ClassicState.STABLE
-        if self.state == ClassicState.STABLE and (
+        if self.state == MemberState.ADOPTING:
+            self.state = MemberState.STABLE
+        if self.state == MemberState.STABLE and (
             self._must_rejoin or self._protocol.wants_to_join_again(now_ms)
         ):
-            self._enter(ClassicState.PREPARING)
-        if not self._has_told and self.state in _TELLING:
-            self._has_told = True
+            self._enter(MemberState.PREPARING)
+        if self._tells():
             self._events.add(*self._news())
             if self._events:
                 return
-        if self.state == ClassicState.PREPARING and not self._is_idle:
-            self.state = ClassicState.JOINING
-        elif self.state == ClassicState.CLOSING:
+        if self.state == MemberState.PREPARING and not self._is_idle:
+            self.state = MemberState.JOINING
+        elif self.state == MemberState.CLOSING:
             self._go_out()
 
     def _news(self) -> list[MemberEvent]:
         """Return what the user must do before the member goes on."""
-        if self._generation_id < 0:
+        if self._epoch < 0:
             return self._protocol.lose()
-        if self.state == ClassicState.CLOSING:
+        if self.state == MemberState.CLOSING:
             return self._protocol.give_up()
         return self._protocol.before_join()
-
-    def _due(self, now_ms: int) -> list[Ask]:
-        if self.state == ClassicState.JOINING:
-            return self._join_ask()
-        if self.state == ClassicState.SYNCING:
-            return self._sync_ask(now_ms)
-        return []
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -313,9 +210,9 @@ class ClassicMember:
     def _read_join(self, response: JoinGroupResponse, now_ms: int) -> None:
         self._joined = response
         self._member_id = response.member_id
-        self._generation_id = response.generation_id
+        self._epoch = response.generation_id
         self._beat_at_ms = now_ms + self._settings.heartbeat_interval_ms
-        self.state = ClassicState.SYNCING
+        self.state = MemberState.SYNCING
 
     def _sync_ask(self, now_ms: int) -> list[Ask]:
         """Send the assignments as the leader, or ask for the own one."""
@@ -333,7 +230,7 @@ class ClassicMember:
             ]
         request = SyncGroupRequest(
             group_id=self._settings.group_id,
-            generation_id=self._generation_id,
+            generation_id=self._epoch,
             member_id=self._member_id,
             group_instance_id=self._settings.instance_id,
             protocol_type=self._protocol.protocol_type,
@@ -347,7 +244,7 @@ class ClassicMember:
         self.last_error = None
         self.loss = ""
         joined = Joined(
-            self._generation_id,
+            self._epoch,
             self._joined.protocol_name or "",
             self._joined.leader == self._member_id,
             response.assignment,
@@ -357,7 +254,7 @@ class ClassicMember:
         except ClientError as error:
             self._fail(error)
         else:
-            self.state = ClassicState.ADOPTING
+            self.state = MemberState.ADOPTING
 
     def _refused(self, response: Any, error: ClientError, now_ms: int) -> None:
         """Act upon an error of a request to join or to sync."""
@@ -368,9 +265,9 @@ class ClassicMember:
         elif code in _FORGOTTEN:
             self._lose(keeps_id=code == ErrorCode.ILLEGAL_GENERATION)
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
-            self.state = ClassicState.JOINING
+            self.state = MemberState.JOINING
         elif may_pass(error):
-            self.state = ClassicState.JOINING
+            self.state = MemberState.JOINING
             self._retry_at_ms = now_ms + self._backoff.failed()
         else:
             self._fail(error)
@@ -379,7 +276,7 @@ class ClassicMember:
 
     @property
     def _beats(self) -> bool:
-        return self._generation_id >= 0 and self.state in _BEATING
+        return self._epoch >= 0 and self.state in _BEATING
 
     def _beat_ask(self, now_ms: int) -> list[Ask]:
         if not self._beats or self._is_beating or now_ms < self._beat_at_ms:
@@ -392,15 +289,15 @@ class ClassicMember:
         self._beat_at_ms = now_ms + settings.heartbeat_interval_ms
         request = HeartbeatRequest(
             group_id=settings.group_id,
-            generation_id=self._generation_id,
+            generation_id=self._epoch,
             member_id=self._member_id,
             group_instance_id=settings.instance_id,
         )
-        who = self._generation_id, self._member_id
+        who = self._epoch, self._member_id
 
         def outcome(_response: Any, error: ClientError | None, at_ms: int) -> None:
             self._is_beating = False
-            if error is not None and who == (self._generation_id, self._member_id):
+            if error is not None and who == (self._epoch, self._member_id):
                 self._missed(error, at_ms)
 
         timeout_ms = min(settings.request_timeout_ms, settings.session_timeout_ms)
@@ -425,29 +322,28 @@ class ClassicMember:
         """Note that the member is not in the generation any more, and begin again."""
         self._forget(keeps_id=keeps_id)
         self._enter(
-            ClassicState.CLOSING if self.state == ClassicState.CLOSING else ClassicState.PREPARING
+            MemberState.CLOSING if self.state == MemberState.CLOSING else MemberState.PREPARING
         )
 
     def _forget(self, *, keeps_id: bool) -> None:
         self._attempt += 1
         self._is_asked = False
-        self._generation_id = _NO_GENERATION
+        self._epoch = _NO_GENERATION
         if not keeps_id:
             self._member_id = ""
         self._events.drop_waiting()
 
     def _become_idle(self) -> None:
-        """Leave, because the user does not poll."""
-        self.loss = self._interval.explanation
-        self._is_idle = True
+        """See `GroupMember`."""
         if self._settings.instance_id is None:
             self._leavers += [self._member_id] if self._member_id else []
         self._lose(keeps_id=False)
 
     def _fail(self, error: ClientError) -> None:
+        """See `GroupMember`."""
         self.error = error
         self._forget(keeps_id=False)
-        self._enter(ClassicState.FAILED)
+        self._enter(MemberState.FAILED)
 
     def _go_out(self) -> None:
         """Leave the group, after the user has been told."""
@@ -455,7 +351,7 @@ class ClassicMember:
             self._leavers.append(self._member_id)
         self._forget(keeps_id=False)
         self._is_idle = False
-        self.state = ClassicState.LEAVING if self._leavers else ClassicState.OUTSIDE
+        self.state = MemberState.LEAVING if self._leavers else MemberState.OUTSIDE
 
     def _joined_late(self, response: Any, error: ClientError | None) -> None:
         """Take back a join that nobody waits for any more."""
@@ -480,25 +376,18 @@ class ClassicMember:
         )
 
         def outcome(_response: Any, _error: ClientError | None, _now_ms: int) -> None:
-            if self.state == ClassicState.LEAVING and not self._leavers:
-                self.state = ClassicState.OUTSIDE
+            if self.state == MemberState.LEAVING and not self._leavers:
+                self.state = MemberState.OUTSIDE
 
         timeout_ms = self._settings.request_timeout_ms
         return [self._ask(link, request, LeaveGroupResponse, outcome, timeout_ms)]
 
 
-_OUT = (
-    ClassicState.OUTSIDE,
-    ClassicState.CLOSING,
-    ClassicState.LEAVING,
-    ClassicState.FAILED,
-)
-_TELLING = (ClassicState.PREPARING, ClassicState.CLOSING, ClassicState.FAILED)
 _BEATING = (
-    ClassicState.PREPARING,
-    ClassicState.SYNCING,
-    ClassicState.ADOPTING,
-    ClassicState.STABLE,
-    ClassicState.CLOSING,
+    MemberState.PREPARING,
+    MemberState.SYNCING,
+    MemberState.ADOPTING,
+    MemberState.STABLE,
+    MemberState.CLOSING,
 )
 _FORGOTTEN = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)

@@ -11,7 +11,8 @@ from typing import Any
 
 from odradek.client.core.asks import Ask
 from odradek.client.core.backoff import RandomNumber
-from odradek.client.core.heartbeat_member import Fields, HeartbeatMember, MemberState
+from odradek.client.core.group_member import MemberState
+from odradek.client.core.heartbeat_member import Fields, HeartbeatMember
 from odradek.client.core.member_events import Assigned, MemberEvent, Revoked
 from odradek.client.core.member_settings import MemberSettings
 from odradek.client.core.routes import Routes

@@ -19,17 +19,17 @@ member leaves at once, and joins again when the user polls.
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Iterator
 from typing import Any
 
 from odradek.client.core.asks import Ask, may_pass
-from odradek.client.core.backoff import Backoff, RandomNumber
-from odradek.client.core.coordinator_asks import OF_COORDINATOR, CoordinatorAsks
-from odradek.client.core.member_events import Assigned, Events, Lost, MemberEvent, Revoked
-from odradek.client.core.member_settings import MemberSettings, PollInterval
+from odradek.client.core.backoff import RandomNumber
+from odradek.client.core.coordinator_asks import OF_COORDINATOR
+from odradek.client.core.group_member import GroupMember, MemberState
+from odradek.client.core.member_events import Assigned, Lost, MemberEvent, Revoked
+from odradek.client.core.member_settings import MemberSettings
 from odradek.client.core.routes import Routes
 from odradek.client.errors import BrokerError, ClientError, broker_error
-from odradek.client.group_metadata import GroupMetadata
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.primitives import Message
@@ -43,32 +43,13 @@ Fields = dict[str, Any]
 """Fields of a heartbeat."""
 
 
-class MemberState(Enum):
-    """Where a member is on its way to its assignment."""
-
-    OUTSIDE = "outside"
-    JOINING = "joining"
-    STABLE = "stable"
-    RECONCILING = "reconciling"
-    ACKNOWLEDGING = "acknowledging"
-    LOST = "lost"
-    CLOSING = "closing"
-    LEAVING = "leaving"
-    FAILED = "failed"
-
-
-_OUT = (
-    MemberState.OUTSIDE,
-    MemberState.CLOSING,
-    MemberState.LEAVING,
-    MemberState.FAILED,
-)
 _AT_ONCE = (MemberState.JOINING, MemberState.ACKNOWLEDGING, MemberState.LEAVING)
 
 
-class HeartbeatMember:
+class HeartbeatMember(GroupMember):
     """One member of one group. Subclasses know what is assigned, and their heartbeats."""
 
+    TELLING = (MemberState.LOST, MemberState.CLOSING, MemberState.FAILED)
     _response_class: type[Message]
 
     def __init__(
@@ -79,62 +60,20 @@ class HeartbeatMember:
         random: RandomNumber,
     ) -> None:
         """`member_id` is a new UUID."""
-        self.state = MemberState.OUTSIDE
-        self.error: ClientError | None = None
-        """Why the member has failed."""
-        self.last_error: ClientError | None = None
-        """Why the last heartbeat has failed; None after a success."""
-        self.loss = ""
-        """Why the member has left the group, if its user is the reason."""
+        super().__init__(routes, settings, random)
         self.assignment: frozenset[TopicPartition] = frozenset()
         """The partitions that the member has."""
-        self.next_deadline_ms: int | None = None
-        self._asks = CoordinatorAsks(routes, settings.group_id)
-        self._settings = settings
         self._member_id = member_id
         self._epoch = _JOIN
         self._told: Fields = {}
         """The fields that the coordinator knows."""
-        self._events = Events()
-        self._has_told = False
-        """Whether the events of this state have been added."""
-        self._interval = PollInterval(settings.max_poll_interval_ms)
-        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_ms_max, random)
-        self._retry_at_ms = 0
-        self._attempt = 0
-        """Counts the times when the member began again. A response with an earlier number is late."""
-        self._is_asked = False
-        self._beat_at_ms = 0
         self._beat_every_ms = settings.heartbeat_interval_ms
-        self._is_idle = False
-        """Whether the member has left because its user did not poll."""
         self._must_leave = False
         """Whether the coordinator must be told that an idle member has left."""
         self._may_hold_instance = False
         """Whether the coordinator may still have this member, with its instance id."""
-
-    @property
-    def settings(self) -> MemberSettings:
-        """The settings."""
-        return self._settings
-
-    @property
-    def group_metadata(self) -> GroupMetadata:
-        """The identity of this member, for commits."""
-        settings = self._settings
-        if self._epoch <= 0:
-            return GroupMetadata(settings.group_id)
-        return GroupMetadata(settings.group_id, self._epoch, self._member_id, settings.instance_id)
-
-    @property
-    def is_stable(self) -> bool:
-        """Whether the member has its assignment."""
-        return self.state == MemberState.STABLE
-
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether the member is outside of the group, and does not try to get in."""
-        return self.state in (MemberState.OUTSIDE, MemberState.FAILED)
+        self._other_ms: int | None = None
+        """When the next other request is due."""
 
     @property
     def may_commit(self) -> bool:
@@ -177,89 +116,48 @@ class HeartbeatMember:
 
     # -- the user -------------------------------------------------------------------------------
 
-    def join(self, now_ms: int) -> None:
-        """Join the group, if the member is outside, or has failed."""
-        if self.state in (MemberState.OUTSIDE, MemberState.FAILED):
-            self._interval.polled(now_ms)
-            self.error = None
-            self._begin_again()
+    def _begin(self) -> None:
+        """See `GroupMember`."""
+        self._begin_again()
 
-    def polled(self, now_ms: int) -> None:
-        """Note that the user polls."""
-        self._interval.polled(now_ms)
-        self._is_idle = False
-
-    def leave(self) -> None:
-        """Leave the group. The state is `OUTSIDE` in the end, after the user has answered all events."""
-        if self.state not in _OUT:
-            self._enter(MemberState.CLOSING)
-
-    def take_event(self) -> MemberEvent | None:
-        """Return the next event for the user; None if there is none, or one is being worked on."""
-        event = self._events.take()
+    def _taken(self, event: MemberEvent) -> None:
+        """See `GroupMember`."""
         if isinstance(event, Assigned):
             self.assignment |= set(event.partitions)
-        return event
 
-    def done(self, event: MemberEvent) -> None:
-        """Note that the user has answered an event.
-
-        Raises:
-            ValueError: the user has not taken this event.
-        """
-        self._events.done(event)
+    def _answered_event(self, event: MemberEvent) -> None:
+        """See `GroupMember`."""
         if isinstance(event, Revoked | Lost):
             self.assignment -= set(event.partitions)
 
     # -- what is due ----------------------------------------------------------------------------
 
-    def poll(self, now_ms: int) -> list[Ask]:
-        """Return the requests that are due."""
-        if self.state not in _OUT and not self._is_idle and self._interval.is_over(now_ms):
-            self._become_idle()
-        asks: list[Ask] = []
-        next_ms: int | None = None
-        try:
-            self._advance(now_ms)
-            others, next_ms = self._other_asks(now_ms)
-            asks += others
-            asks += self._beat_ask(now_ms)
-        except BrokerError as error:  # the coordinator cannot be looked up
-            self._fail(error)
-            self._advance(now_ms)
-        self._set_deadline(next_ms)
-        return asks
+    def _due(self, now_ms: int) -> Iterator[Ask]:
+        """See `GroupMember`."""
+        others, self._other_ms = self._other_asks(now_ms)
+        yield from others
+        yield from self._beat_ask(now_ms)
 
-    def _set_deadline(self, other_ms: int | None) -> None:
-        due = [other_ms]
-        interval_ms = self._interval.deadline_ms
-        if self.state not in _OUT and not self._is_idle:
-            due.append(interval_ms)
+    def _due_times(self, now_ms: int) -> list[int]:
+        """See `GroupMember`."""
+        due = [] if self._other_ms is None else [self._other_ms]
         if self._beats and not self._is_asked:
             due.append(max(self._retry_at_ms, 0 if self._is_urgent else self._beat_at_ms))
-        self.next_deadline_ms = min((each for each in due if each is not None), default=None)
-
-    def _enter(self, state: MemberState) -> None:
-        """Go to a state in which the user is told something first."""
-        self._events.drop_waiting()
-        self.state = state
-        self._has_told = False
+        return due
 
     def _advance(self, now_ms: int) -> None:
-        """Go on, if the user has answered all events."""
+        """See `GroupMember`."""
         if self._events:
             return
         if self.state == MemberState.RECONCILING:
             self.state = MemberState.ACKNOWLEDGING
         if self.state == MemberState.STABLE:
             self._reconcile(now_ms)
-        if not self._has_told and self.state in _TELLING:
-            self._has_told = True
-            if self.assignment:
-                is_timely = self.state == MemberState.CLOSING and self._epoch > 0
-                some = tuple(sorted(self.assignment))
-                self._events.add(Revoked(some) if is_timely else Lost(some))
-                return
+        if self._tells() and self.assignment:
+            is_timely = self.state == MemberState.CLOSING and self._epoch > 0
+            some = tuple(sorted(self.assignment))
+            self._events.add(Revoked(some) if is_timely else Lost(some))
+            return
         if self.state == MemberState.LOST and not self._is_idle and not self._must_leave:
             self._begin_again()
         elif self.state == MemberState.CLOSING:
@@ -388,13 +286,12 @@ class HeartbeatMember:
             self._enter(MemberState.LOST)
 
     def _become_idle(self) -> None:
-        """Leave, because the user does not poll."""
-        self.loss = self._interval.explanation
-        self._is_idle = True
+        """See `GroupMember`."""
         self._must_leave = self._epoch > 0 or self._is_asked
         self._lose()
 
     def _fail(self, error: ClientError) -> None:
+        """See `GroupMember`."""
         self.error = error
         self._must_leave = False
         self._restart()
@@ -411,7 +308,6 @@ class HeartbeatMember:
 
 _MISSING_RIGHT = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 """The user is told, and may get the right later."""
-_TELLING = (MemberState.LOST, MemberState.CLOSING, MemberState.FAILED)
 _BEATING = (
     MemberState.JOINING,
     MemberState.STABLE,

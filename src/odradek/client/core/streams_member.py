@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from odradek.client.core.backoff import RandomNumber
-from odradek.client.core.heartbeat_member import Fields, HeartbeatMember, MemberState
+from odradek.client.core.group_member import MemberState
+from odradek.client.core.heartbeat_member import Fields, HeartbeatMember
 from odradek.client.core.member_events import Assigned, Lost, MemberEvent, Revoked
 from odradek.client.core.member_settings import MemberSettings
 from odradek.client.core.routes import Routes
