@@ -175,7 +175,7 @@ def test_sigterm_ends_work_after_the_current_record(odradek, queue, tmp_path):
     assert worked(odradek, queue, "--count", 1).lines == ["v1"]
 
 
-def test_reset_and_delete(odradek, queue):
+def test_reset_and_delete(odradek, queue, tmp_path):
     for _ in range(2):  # the start offset is stored with the next acknowledgement
         worked(odradek, queue, "--from", "earliest", "--count", 2)
     dry = odradek("queue", "reset", queue, "--to", "beginning")
@@ -184,6 +184,18 @@ def test_reset_and_delete(odradek, queue):
     odradek("queue", "reset", queue, "--topic", f"{queue}:0", "--to", "3", "--execute")
     assert [line.split("\t")[1] for line in odradek("queue", "peek", queue).lines] == ["v3", "v4"]
     assert worked(odradek, queue, "--count", 1).lines == ["v3"]
+    saved = tmp_path / "starts.json"
+    kept = odradek("queue", "reset", queue, "--to-current", "--json")
+    saved.write_text(kept.out)
+    start = str(kept.json[0]["start"])
+    odradek("queue", "reset", queue, "--to", "1", "--execute")
+    assert odradek("queue", "peek", queue).lines[0].split("\t")[1] == "v1"
+    back = odradek("queue", "reset", queue, "--file", saved, "--execute")
+    assert back.lines[1].split() == [queue, "0", "1", start]
+    saved.write_text(f"{queue},0,2\n")
+    assert odradek("queue", "reset", queue, "--file", saved).lines[1].split()[-1] == "2"
+    told = odradek("queue", "reset", queue, "--to", "1", "--to-current", code=2)
+    assert "use one of --to, --to-current and --file" in told.err
     odradek("queue", "delete", queue, "--topic", queue)
     (found,) = odradek("queue", "describe", queue, "--json").json
     assert found["partitions"] == []

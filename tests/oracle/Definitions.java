@@ -1,5 +1,5 @@
 // The definitions of all settings of Apache Kafka, one a line, tab-separated:
-//   KIND name type default valid importance internal     KIND: broker, topic, group, metrics
+//   KIND name type default valid importance internal text     KIND: broker, topic, group, metrics
 //   mode name MODE                                       how a broker's setting can be changed
 //   synonym topic-setting broker-setting factor
 // With the argument "check": for each line `KIND name value` of the input `true` if it is valid.
@@ -66,7 +66,8 @@ public class Definitions {
                 : ConfigDef.convertToString(value, key.type);
             String valid = key.validator == null ? "" : key.validator.toString().replaceAll("\\s+", " ");
             out.println(String.join("\t", kind, key.name, key.type.toString(), text, valid,
-                key.importance.toString(), String.valueOf(key.internalConfig)));
+                key.importance.toString(), String.valueOf(key.internalConfig),
+                key.documentation == null ? "" : key.documentation.replaceAll("\\s+", " ")));
         }
     }
 }

@@ -12,7 +12,9 @@ from odradek.cli.options import (
     BOOTSTRAP_VARIABLE,
     client_security,
     client_settings,
+    cluster_options,
     command_config_option,
+    connected,
     json_option,
 )
 from odradek.cli.output import note, print_json
@@ -44,15 +46,33 @@ def streams() -> None:
 
 
 @streams.command()
-@click.argument("file", type=FILE)
-def describe(file: Path) -> None:
+@click.argument("name", metavar="FILE|GROUP")
+@click.option(
+    "--topology",
+    "of_group",
+    is_flag=True,
+    help="Show the topology of a Streams group that runs, as its members have described it.",
+)
+@cluster_options
+def describe(name: str, of_group: bool) -> None:
     """Show the topology of the App in FILE, as Kafka Streams prints it.
 
+    With --topology, show the topology of a group of Kafka Streams 4.4, which the broker keeps if
+    group.streams.topology.description.plugin.class is set.
+
     \b
-    Example:
+    Examples:
       odradek streams describe words.py
+      odradek streams describe word-count --topology
     """
-    click.echo(_load(file).describe(), nl=False)
+    from odradek.operations.streams_topologies import read_topology, topology_text
+
+    if of_group:
+        with connected() as cluster:
+            click.echo(topology_text(read_topology(cluster, name)))
+        return
+    path = Path(FILE.convert(name, None, click.get_current_context()))
+    click.echo(_load(path).describe(), nl=False)
 
 
 @streams.command()

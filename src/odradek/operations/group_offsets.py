@@ -57,12 +57,17 @@ def clamped(cluster: Cluster, offsets: Offsets) -> Offsets:
 def parse_offsets(text: str) -> Offsets:
     """Parse lines of `topic,partition,offset`, or a JSON array of objects with these names.
 
+    In an object, `new` may stand for `offset`, as `odradek queue reset --json` prints.
+
     Raises:
         ValueError: the text has neither form, or no offsets.
     """
     try:
         if text.lstrip().startswith("["):
-            rows = [(each["topic"], each["partition"], each["offset"]) for each in json.loads(text)]
+            rows = [
+                (each["topic"], each["partition"], each.get("offset", each.get("new")))
+                for each in json.loads(text)
+            ]
         else:
             rows = [_csv_row(line) for line in text.splitlines() if line.strip()]
         offsets = {TopicPartition(str(topic), int(p)): int(offset) for topic, p, offset in rows}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -230,6 +231,7 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         answer: StreamsGroupTopologyDescriptionUpdateResponse
         try:
             answer = await settled(shard.write(descriptions.update, request))
+            descriptions.on_stored()
         except ApiError as error:
             if error.code != ErrorCode.UNKNOWN_SERVER_ERROR:
                 raise
@@ -401,6 +403,13 @@ class GroupCoordinator(Coordinator[GroupMachine]):
             sums.on_expired(counts.expired)
             sums.on_deleted(counts.deleted)
         return stored, sums
+
+    def count_descriptions(self) -> Counter[str]:
+        """Return how often descriptions of topologies were stored and read, by kind."""
+        counts = Counter[str]()
+        for machine in self.runtime.machines():
+            counts.update(machine.streams.descriptions.counts)
+        return counts
 
     def committed_offsets(self) -> Iterator[tuple[str, str, int, int]]:
         """Yield (group id, topic, partition, offset) for each committed offset."""

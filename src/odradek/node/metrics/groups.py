@@ -124,6 +124,19 @@ def _rebalances(counts: dict[GroupType, int]) -> Iterator[Metric]:
     )
 
 
+def description_counts(node: BrokerSources) -> Iterator[Metric]:
+    """Yield how often descriptions of the topologies of Streams groups were stored and read."""
+    counts = node.broker.coordinators.groups.count_descriptions()
+    for name, text in (
+        ("set-success", "Descriptions that members have sent and that were stored."),
+        ("set-error", "Descriptions that were too large to be stored."),
+        ("get-success", "Descriptions that were read."),
+    ):
+        prefix = f"streams-group-topology-description-{name}"
+        yield rate(_COORDINATOR, f"{prefix}-rate", text, one(counts[name]))
+        yield attribute(_COORDINATOR, f"{prefix}-count", text, one(counts[name]))
+
+
 def offset_counts(node: BrokerSources) -> Iterator[Metric]:
     """Yield the numbers of offsets that are stored, committed, expired and deleted."""
     stored, counts = node.broker.coordinators.groups.count_offsets()

@@ -63,6 +63,7 @@ OF_BROKERS: tuple[Callable[[BrokerSources], Iterator[Metric]], ...] = (
     groups.coordinators,
     groups.groups,
     groups.offset_counts,
+    groups.description_counts,
     groups.offsets,
     share.share_groups,
     share.topics,

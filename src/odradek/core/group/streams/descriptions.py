@@ -13,6 +13,7 @@ together with its group.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -85,6 +86,9 @@ class Descriptions:
         """By group id."""
         self._asked: dict[str, _Asked] = {}
         """By group id. Not in the log."""
+        self.counts = Counter[str]()
+        """How often a description was stored ("set-success"), could not be stored ("set-error"), and
+        was read ("get-success"), for metrics."""
 
     def set(self, group_id: str, value: DescriptionValue | None) -> None:
         """Replay the record of a description."""
@@ -155,11 +159,16 @@ class Descriptions:
         self._asked.pop(group.group_id, None)
         return CoordinatorResult(log, StreamsGroupTopologyDescriptionUpdateResponse())
 
+    def on_stored(self) -> None:
+        """Count a description that the log has taken."""
+        self.counts["set-success"] += 1
+
     def refuse(self, request: Request) -> Result:
         """Note that the description of this topology cannot be stored, so that nobody sends it again."""
         group = self._group(request)
         epochs = group.description_epochs
         failed = max(epochs.failed, request.topology_epoch)
+        self.counts["set-error"] += 1
         response = StreamsGroupTopologyDescriptionUpdateResponse(
             error_code=ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
             error_message="The description is too large for the topic __consumer_offsets.",
@@ -189,6 +198,7 @@ class Descriptions:
         ):
             response.topology_description = _description(stored.topology_description)
             response.topology_description_status = AVAILABLE
+            self.counts["get-success"] += 1
 
 
 def _epochs(group: StreamsGroup, epochs: records.DescriptionEpochs) -> CoordinatorRecord:
