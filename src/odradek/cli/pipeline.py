@@ -6,7 +6,6 @@ The packages pyspark and pyarrow are imported only when a pipeline is run.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,8 @@ from odradek.cli.options import (
     json_option,
 )
 from odradek.cli.output import Column, confirm, note, number, print_json, print_table, warn
+from odradek.cli.spark_options import check_installed, conf_option
 from odradek.cli.values import DURATION
-from odradek.config import extras
 
 if TYPE_CHECKING:
     from odradek.pipelines.reports import Report
@@ -88,19 +87,6 @@ def new(name: str) -> None:
     note(f"Run it: odradek pipeline run {name}/{name}.py --input FILE...")
 
 
-def _read_conf(
-    context: click.Context, parameter: click.Parameter, pairs: Sequence[str]
-) -> dict[str, str]:
-    del context, parameter
-    conf = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.startswith("spark."):
-            raise click.BadParameter(f"{pair!r}: write spark.NAME=VALUE")
-        conf[name] = value
-    return conf
-
-
 @pipeline.command("run", context_settings={"ignore_unknown_options": True})
 @click.argument("name", metavar="PIPELINE")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -116,13 +102,7 @@ def _read_conf(
     metavar="DIR|URL",
     help="Where checkpoints are, for a cluster on shared storage.  [default: OUTPUT/checkpoints]",
 )
-@click.option(
-    "--conf",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_read_conf,
-    help="A setting of Spark; repeatable.",
-)
+@conf_option
 @click.option(
     "--grace",
     "grace_ms",
@@ -168,7 +148,7 @@ def run_command(
       odradek pipeline run words.py README.md
       odradek pipeline run jobs.words -b broker:9092 --master spark://spark:7077
     """
-    _check_installed()
+    check_installed("pipelines")
     from odradek.pipelines import catalogue
     from odradek.pipelines.arguments import Parser
     from odradek.pipelines.catalogue import NoSuchPipelineError, NotAPipelineError
@@ -209,14 +189,6 @@ def _servers(settings: dict[str, str]) -> str | None:
     """Return the address that was given before the command, or in the environment or the file."""
     given = click.get_current_context().meta.get("odradek.bootstrap_server")
     return given or os.environ.get(BOOTSTRAP_VARIABLE) or settings.get(_SERVERS)
-
-
-def _check_installed() -> None:
-    lacking = extras.missing(("pyspark", "pyarrow", "numpy"))
-    if lacking:
-        raise click.ClickException(
-            f"pipelines need {', '.join(lacking)}: {extras.install(extras.SPARK)}"
-        )
 
 
 @pipeline.command()

@@ -18,6 +18,7 @@ from odradek.cli.options import (
     json_option,
 )
 from odradek.cli.output import note, print_json
+from odradek.cli.spark_options import check_installed, conf_option
 
 if TYPE_CHECKING:
     from odradek.streams.app import App
@@ -80,8 +81,7 @@ def describe(name: str, of_group: bool) -> None:
 @click.option(
     "--processing-guarantee",
     type=click.Choice(["at_least_once", "exactly_once_v2"]),
-    default="at_least_once",
-    show_default=True,
+    help="[default: at_least_once; on Spark it is always exactly_once_v2]",
 )
 @click.option(
     "--commit-interval-ms",
@@ -93,39 +93,59 @@ def describe(name: str, of_group: bool) -> None:
     type=click.IntRange(min=1),
     help="Of internal topics that are created.  [default: that of the cluster]",
 )
+@click.option(
+    "--on",
+    type=click.Choice(["process", "spark"]),
+    default="process",
+    show_default=True,
+    help="spark: as one query of Spark, instead of processes.",
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Spark's cluster, or local[N].  [default: all cores of this machine]",
+)
+@click.option(
+    "--checkpoint",
+    metavar="DIRECTORY",
+    help="Of Spark's query. The progress of the application is in its group.  [default: temporary]",
+)
+@conf_option
 @_bootstrap
 @command_config_option
 def run(
     file: Path,
-    processing_guarantee: str,
-    commit_interval_ms: int | None,
-    replication_factor: int | None,
+    on: str,
     bootstrap_server: str | None,
+    conf: dict[str, str],
+    **given: str | int | None,
 ) -> None:
     """Run the App in FILE until Ctrl-C or SIGTERM.
 
-    Internal topics are created. Run the command several times, and the processes share the work.
+    Internal topics are created. Run the command several times, and the processes share the work. With
+    --on spark, it runs once, and Spark shares the work.
 
     \b
     Examples:
       odradek streams run words.py
       odradek streams run words.py --processing-guarantee exactly_once_v2
+      odradek streams run words.py --on spark --master spark://host:7077
     """
     from odradek.core.streams.model.errors import StreamsError
 
     app = _load(file)
-    settings: dict[str, Any] = {
-        **_connection(app, bootstrap_server),
-        "processing_guarantee": processing_guarantee,
-    }
-    if commit_interval_ms is not None:
-        settings["commit_interval_ms"] = commit_interval_ms
-    if replication_factor is not None:
-        settings["replication_factor"] = replication_factor
+    wanted = {name: value for name, value in given.items() if value is not None}
+    settings: dict[str, Any] = {**_connection(app, bootstrap_server), **wanted}
+    of_spark = [name for name in ("master", "checkpoint") if name in wanted] + ["conf"] * bool(conf)
+    if on == "spark":
+        check_installed("applications on Spark")
+        settings["conf"] = conf
+    elif of_spark:
+        raise click.UsageError(f"--{of_spark[0]} needs --on spark")
     note(f"{app.application_id} is running; Ctrl-C ends it.")
     try:
-        app.run(**settings)
-    except StreamsError as error:
+        app.run(on=on, **settings)
+    except (StreamsError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from odradek.core.streams.failures import Decision, Failure, skip
@@ -29,6 +29,7 @@ from odradek.streams.plan.handles import Plan
 from odradek.streams.plan.materialized import Store, options
 
 if TYPE_CHECKING:
+    from odradek.streams.on_spark.runner import SparkRunner
     from odradek.streams.process.worker import Worker
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -206,22 +207,56 @@ class App:
             self.topology(), worker_settings(settings, self.bootstrap_servers, reset, tasks)
         )
 
-    def run(self, **settings: Any) -> None:
-        """Run the application in this process until SIGINT or SIGTERM (or until it fails).
+    def spark_runner(
+        self,
+        *,
+        master: str | None = None,
+        checkpoint: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> SparkRunner:
+        """Return what runs the application's tasks on Spark: `run()` and `stop()`. It creates the
+        internal topics.
 
-        Several processes share the work. For the settings see `worker`.
+        `master` is the address of a cluster (by default all cores of this machine), `checkpoint` a
+        directory for Spark's checkpoint (by default a temporary one: the progress is in the group), and
+        `conf` has settings of Spark. The other settings are those of `worker`, except that
+        `processing_guarantee` is always "exactly_once_v2".
 
         Raises:
+            ImportError: pyspark or pyarrow are missing: install odradek[spark].
+            ValueError: a setting is unknown or malformed.
+            TopologyError: source topics are missing, or do not fit.
+            ClientError: the cluster refuses, or cannot be reached.
+        """
+        from odradek.streams.on_spark.runner import SparkRunner
+        from odradek.streams.on_spark.settings import SparkSettings, spark_worker_settings
+
+        of_tasks = spark_worker_settings(
+            settings, self.bootstrap_servers, self._reset(), self.task_settings()
+        )
+        return SparkRunner(self.topology(), of_tasks, SparkSettings(master, checkpoint, conf or {}))
+
+    def run(self, *, on: str = "process", **settings: Any) -> None:
+        """Run the application in this process until SIGINT or SIGTERM (or until it fails).
+
+        Several processes share the work. For the settings see `worker`. With `on="spark"` it runs as
+        one query of Spark instead; for the settings see `spark_runner`.
+
+        Raises:
+            ValueError: a setting is unknown or malformed.
             StreamsError: a record cannot be processed, or the topology does not fit the topics.
             ClientError: the cluster refuses, or cannot be reached.
         """
-        worker = self.worker(**settings)
+        if on not in ("process", "spark"):
+            raise ValueError(f'an application runs on "process" or "spark": {on!r}')
+        runner = self.spark_runner(**settings) if on == "spark" else self.worker(**settings)
         before = {
-            number: signal.signal(number, lambda *_: worker.stop())
+            number: signal.signal(number, lambda *_: runner.stop())
             for number in (signal.SIGINT, signal.SIGTERM)
         }
         try:
-            worker.run()
+            runner.run()
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from odradek.core.streams.model.errors import TopologyError
 from odradek.streams.app import App
-
-MODULE = "odradek_streams_application"
+from odradek.streams.process.program import MODULE
 
 
 def load(path: Path) -> App:
