@@ -202,9 +202,14 @@ def transactional(first, producer_id, count=1):
     )
 
 
-def marker(offset, producer_id, *, committed):
+def marker(offset, producer_id, *, committed, epoch=0):
     data = end_of_transaction_batch(
-        committed, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp=0
+        committed,
+        producer_id=producer_id,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        timestamp=0,
+        leader_epoch=epoch,
     )
     data[0:8] = offset.to_bytes(8, "big")
     return bytes(data)

@@ -9,7 +9,9 @@ from tests.client.fetch_lab import (
     T,
     U,
     batch,
+    marker,
     partition,
+    transactional,
 )
 
 from odradek.client.core.fetch_settings import ResetPolicy
@@ -22,6 +24,7 @@ from odradek.client.errors import (
     NoOffsetError,
     NoSuchTopicError,
 )
+from odradek.client.group_metadata import CommittedOffset
 from odradek.model.errors import ErrorCode as E
 from odradek.wire.generated.list_offsets_request import ListOffsetsRequest
 
@@ -57,6 +60,16 @@ def test_the_position_is_that_of_what_was_taken():
     lab.machine.take()
     assert lab.position() == 4
     assert lab.machine.consumed()[T].leader_epoch == 0
+
+
+def test_the_epoch_of_a_position_is_that_of_the_batch_before_it_also_of_a_marker():
+    # With the epoch of the records, the next member of the group would find that this epoch ends before
+    # the position, and read what follows a second time.
+    lab = Lab()
+    lab.assign(T, at=0)
+    lab.answer(transactional(0, 7), marker(1, 7, committed=True, epoch=1))
+    assert lab.read() == [0]
+    assert lab.machine.position(T) == CommittedOffset(2, 1)
 
 
 def test_a_part_of_a_batch_counts_as_read():

@@ -207,7 +207,7 @@ def lower_priority() -> None:
     several milliseconds, even if the node could process a request now. Therefore Linux also gets
     the scheduling policy SCHED_IDLE. Other systems have only niceness.
     """
-    os.nice(NICENESS)
+    os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may forbid it
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

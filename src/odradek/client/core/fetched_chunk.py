@@ -59,6 +59,8 @@ class FetchedChunk:
         """The offset after the last batch."""
         self.is_begun = False
         """Whether a batch has been taken."""
+        self.leader_epoch = state.epoch
+        """The epoch of the last batch that has been looked at, also if it is not visible."""
         self._version = state.version
         self._records = records
         self._position = 0
@@ -83,6 +85,7 @@ class FetchedChunk:
             if self._checks_crcs:
                 batch.check()
             self._position += batch.size
+            self.leader_epoch = batch.leader_epoch
             if self._is_visible(batch) and batch.next_offset > offset:
                 return batch
         return None

@@ -199,7 +199,7 @@ class Fetcher:
                     state.topic_partition, state.offset, str(error)
                 ) from error
         if data is None:
-            state.read_to(max(state.offset, chunk.next_offset), state.epoch)
+            state.read_to(max(state.offset, chunk.next_offset), chunk.leader_epoch)
             return None
         first, after = max(state.offset, data.base_offset), data.next_offset
         limit = self.settings.records_max
