@@ -22,6 +22,13 @@ KAFKA = (
 )
 """Apache Kafka's server and tools, and a logging backend (the release tarball contains another)."""
 
+CONNECT = (
+    *KAFKA,
+    f"org.apache.kafka:connect-file:{KAFKA_VERSION}",
+    f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}",
+)
+"""The same with the connectors that Apache Kafka has."""
+
 NEXT_VERSION = "4.4.0"
 NEXT = (
     f"org.apache.kafka:kafka_2.13:{NEXT_VERSION}",

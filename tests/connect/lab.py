@@ -12,7 +12,7 @@ import httpx
 
 from odradek.connect.registry import installed_plugins
 from odradek.connect.standalone import StandaloneWorker
-from odradek.connectors import OWN
+from odradek.connectors.own import OWN
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 

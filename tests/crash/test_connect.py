@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from compat.lab import java
 from compat.lab.cluster import QUICK_SETTINGS, Cluster, Member
-from compat.lab.maven import KAFKA, KAFKA_VERSION, jars
+from compat.lab.maven import CONNECT, KAFKA_VERSION, jars
 from compat.lab.toolchain import Missing, free_port
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.support.child import Child
@@ -25,11 +25,6 @@ from tests.support.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.cluster, pytest.mark.long]
 
-CONNECT = (
-    *KAFKA,
-    f"org.apache.kafka:connect-file:{KAFKA_VERSION}",
-    f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}",
-)
 SETTINGS = {
     "exactly.once.source.support": "enabled",
     "offset.storage.replication.factor": "-1",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 import subprocess
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from compat.lab.maven import kafka_jars, next_jars
+from compat.lab.maven import CONNECT, KAFKA_VERSION, jars, kafka_jars, next_jars
 from compat.lab.toolchain import require
 from tests.support.child import Child
 
@@ -171,6 +172,29 @@ def connect_protocol(lines: Iterable[str]) -> list[str]:
     text = "".join(each + "\n" for each in lines)
     run = subprocess.run(
         command, input=text, check=True, capture_output=True, text=True, timeout=300
+    )
+    return run.stdout.splitlines()
+
+
+def mirror(lines: Iterable[Sequence[str]]) -> list[str]:
+    """Return what MirrorMaker 2 makes of commands (see Mirror.java).
+
+    Raises:
+        Missing: Java or Maven is not installed.
+    """
+    found = jars(f"connect-{KAFKA_VERSION}", CONNECT)
+    text = "".join(
+        "\t".join(base64.b64encode(word.encode()).decode() for word in words) + "\n"
+        for words in lines
+    )
+    run = subprocess.run(
+        _command("Mirror.java", [found[0].parent / "*"]),
+        input=text,
+        check=True,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
     )
     return run.stdout.splitlines()
 

@@ -48,7 +48,7 @@ def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
     _need_extra()
     from odradek.connect.registry import installed_plugins
     from odradek.connect.standalone import StandaloneWorker, read_connector, read_properties
-    from odradek.connectors import OWN
+    from odradek.connectors.own import OWN
     from odradek.core.connect.errors import ConnectError
 
     logging.basicConfig(

@@ -54,7 +54,7 @@ def _own() -> list[Plugin]:
     simple = headers.SimpleHeaderConverter
     return [
         *(plugin_of(PluginKind.CONVERTER, each, version) for each in _CONVERTERS),
-        *(plugin_of(PluginKind.HEADER_CONVERTER, each, version) for each in _CONVERTERS[:3]),
+        *(plugin_of(PluginKind.HEADER_CONVERTER, each, version) for each in _CONVERTERS),
         plugin_of(PluginKind.HEADER_CONVERTER, simple, version),
         *(plugin for each in transforms.OWN for plugin in _of_class(each)),
     ]
@@ -71,6 +71,8 @@ def _of_class(made: type[Any]) -> list[Plugin]:
     ):
         if issubclass(made, base):
             kinds.append(kind)
+    if PluginKind.CONVERTER in kinds and made.is_for_headers:
+        kinds.append(PluginKind.HEADER_CONVERTER)
     if not kinds:
         raise TypeError(f"{made} is not a connector, converter, transform or predicate")
     return [plugin_of(each, made, odradek.__version__) for each in kinds]

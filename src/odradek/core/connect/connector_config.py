@@ -47,7 +47,10 @@ def _of_kind(kind: PluginKind, what: str) -> Validator:
     """Return a validator of plugins of a kind."""
 
     def validate(name: str, value: Any) -> None:
-        if isinstance(value, Plugin) and value.kind != kind:
+        if not isinstance(value, Plugin) or value.kind == kind:
+            return
+        is_both = kind == PluginKind.HEADER_CONVERTER and value.kind == PluginKind.CONVERTER
+        if not is_both or not value.made.is_for_headers:
             raise ConfigError.of(name, value.name, f"Must be a subclass of {what}")
 
     return validate

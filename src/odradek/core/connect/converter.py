@@ -26,6 +26,8 @@ class Converter:
     java_name = ""
     """The name of Java's class, which configurations name."""
     version = ""
+    is_for_headers = True
+    """Whether configurations may name it as `header.converter`, too."""
 
     @classmethod
     def config(cls) -> ConfigDef:

@@ -1,0 +1,279 @@
+"""MirrorMaker's connectors: their records, and a flow from one broker to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.connect.lab import Lab
+from tests.support.waiting import until
+
+from odradek.client import Admin, Consumer, Producer
+from odradek.client.admin.configs import Change, Resource, alter_configs, describe_configs
+from odradek.client.admin.topics import list_topics
+from odradek.client.cluster import Cluster
+from odradek.client.commits import commit_offsets, fetch_offsets
+from odradek.client.consuming.to_ends import read_to_ends
+from odradek.client.group_metadata import CommittedOffset
+from odradek.connectors.mirror import MirrorCheckpointConnector, MirrorSourceConnector
+from odradek.connectors.mirror.formats import (
+    Checkpoint,
+    Heartbeat,
+    MalformedRecordError,
+    OffsetSync,
+)
+from odradek.core.connect import java_map
+from odradek.core.connect.errors import ConnectError
+from odradek.model.config_resource import ResourceType
+from odradek.model.topic_partition import TopicPartition
+from odradek.testing import Broker
+
+PACKAGE = "org.apache.kafka.connect.mirror."
+SYNC_KEY, SYNC_VALUE = "00066f726465727300000003", "00000000000001f4ffffffffffffffff"
+CHECKPOINT_KEY = "0001670008612e6f726465727300000002"
+CHECKPOINT_VALUE = "0000000000000000000700000000000000050002c3a4"
+HEARTBEAT_KEY, HEARTBEAT_VALUE = "000261310000", "00000000000190000000"
+"""Bytes that Apache Kafka 4.3's classes have written."""
+
+
+def test_records_have_the_bytes_of_java():
+    sync = OffsetSync(TopicPartition("orders", 3), 500, -1)
+    assert (sync.key().hex(), sync.value().hex()) == (SYNC_KEY, SYNC_VALUE)
+    checkpoint = Checkpoint("g", TopicPartition("a.orders", 2), 7, 5, "ä")
+    assert (checkpoint.key().hex(), checkpoint.value().hex()) == (CHECKPOINT_KEY, CHECKPOINT_VALUE)
+    beat = Heartbeat("a1", "", 0x190000000)
+    assert (beat.key().hex(), beat.value().hex()) == (HEARTBEAT_KEY, HEARTBEAT_VALUE)
+    for record in (sync, checkpoint, beat):
+        assert type(record).read(record.key(), record.value()) == record  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", [OffsetSync, Checkpoint, Heartbeat])
+@pytest.mark.parametrize("data", [None, b"", b"\x00", b"\xff\xff", b"\x00\x09abc"])
+def test_malformed_records_are_refused(kind: Any, data: bytes | None):
+    with pytest.raises(MalformedRecordError):
+        kind.read(data, data)
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "text"),
+    [
+        ({"topic": "t", "partition": 0}, {"offset": 1}, "missing the 'cluster' key"),
+        ({"cluster": 1, "topic": "t", "partition": 0}, {"offset": 1}, "must be a string"),
+        ({"cluster": "a", "topic": "t"}, {"offset": 1}, "missing the 'partition' key"),
+        ({"cluster": "a", "topic": "t", "partition": "0"}, {"offset": 1}, "must be an integer"),
+        ({"cluster": "a", "topic": "t", "partition": -1}, {"offset": 1}, "cannot be negative"),
+        ({"cluster": "a", "topic": "t", "partition": 0}, {}, "missing the 'offset' key"),
+        ({"cluster": "a", "topic": "t", "partition": 0}, {"offset": "1"}, "must be an integer"),
+        ({"cluster": "a", "topic": "t", "partition": 0}, {"offset": -1}, "cannot be negative"),
+    ],
+)
+def test_wrong_offsets_are_refused(partition: dict[str, Any], offset: dict[str, Any], text: str):
+    with pytest.raises(ConnectError, match=text):
+        MirrorSourceConnector().alter_offsets({}, [(partition, offset)])
+    assert MirrorSourceConnector().alter_offsets({}, [(partition, None)])
+
+
+def test_offsets_of_checkpoints_are_zero():
+    partition = {"group": "g", "topic": "t", "partition": 0}
+    made = MirrorCheckpointConnector()
+    assert made.alter_offsets({}, [(partition, {"offset": 0})])
+    with pytest.raises(ConnectError, match="the only accepted value is 0"):
+        made.alter_offsets({}, [(partition, {"offset": 4})])
+
+
+class Pair:
+    """Two brokers, and a worker at the second one."""
+
+    def __init__(self, folder: Path, source: Broker, target: Broker) -> None:
+        self.folder = folder
+        self.source, self.target = source, target
+
+    def lab(self) -> Lab:
+        return Lab(self.target.bootstrap_servers, self.folder)
+
+    def config(self, kind: str, **more: str) -> dict[str, str]:
+        short = {
+            f"{word}.interval.seconds": "1"
+            for word in (
+                *("refresh.topics", "refresh.groups", "sync.topic.configs", "sync.topic.acls"),
+                *("emit.checkpoints", "emit.heartbeats", "sync.group.offsets"),
+            )
+        }
+        factors = {
+            f"{each}.replication.factor": "1"
+            for each in ("offset-syncs.topic", "checkpoints.topic", "heartbeats.topic")
+        }
+        return {
+            "connector.class": f"{PACKAGE}Mirror{kind}Connector",
+            "source.cluster.alias": "eu",
+            "target.cluster.alias": "us",
+            "source.cluster.bootstrap.servers": self.source.bootstrap_servers,
+            "target.cluster.bootstrap.servers": self.target.bootstrap_servers,
+            "replication.factor": "1",
+            "tasks.max": "2",
+            "consumer.poll.timeout.ms": "100",
+            "sync.group.offsets.enabled": "true",
+            "source.admin.metadata.max.age.ms": "1000",
+            **{f"{part}.converter": BYTES for part in ("key", "value", "header")},
+            **short,
+            **factors,
+            **more,
+        }
+
+
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    with Broker(topics={"orders": 3}) as source, Broker() as target:
+        yield Pair(tmp_path, source, target)
+
+
+def place(topic: str, partition: int = 0) -> TopicPartition:
+    return TopicPartition(topic, partition)
+
+
+def connected(broker: Broker) -> Cluster:
+    return Cluster(broker.bootstrap_servers)
+
+
+def records_of(broker: Broker, topic: str, partition: int = 0) -> list[tuple[Any, ...]]:
+    """Return key, value, headers and time of the records of a partition."""
+    with connected(broker) as cluster:
+        return [
+            (each.key, each.value, each.headers, each.timestamp)
+            for batch in read_to_ends(cluster, {place(topic, partition): 0})
+            for each in batch
+        ]
+
+
+def produce(broker: Broker, topic: str, start: int, count: int, partitions: int) -> None:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for number in range(start, start + count):
+            producer.send(
+                topic,
+                None if number % 7 == 3 else b"value %d" % number,
+                key=None if number % 5 == 2 else b"key %d" % number,
+                headers=[("a", b"\x00\xff"), ("a", None)] if number % 3 == 0 else None,
+                partition=number % partitions,
+                timestamp=1_700_000_000_000 + number,
+            )
+
+
+def counts(broker: Broker) -> dict[str, int]:
+    with connected(broker) as cluster:
+        return {each.name: len(each.partitions) for each in list_topics(cluster)}
+
+
+def retention(broker: Broker, topic: str) -> str | None:
+    resource = Resource(ResourceType.TOPIC, topic)
+    with connected(broker) as cluster:
+        found = describe_configs(cluster, [resource], names=["retention.ms"])[resource]
+    assert isinstance(found, list)
+    return found[0].value
+
+
+def set_retention(broker: Broker, topic: str, value: str) -> None:
+    with connected(broker) as cluster:
+        changes = {Resource(ResourceType.TOPIC, topic): [Change("retention.ms", value)]}
+        assert not any(alter_configs(cluster, changes).values())
+
+
+def commit(broker: Broker, group: str, offsets: dict[TopicPartition, int]) -> None:
+    with connected(broker) as cluster:
+        found = {each: CommittedOffset(offset) for each, offset in offsets.items()}
+        assert not any(commit_offsets(cluster, group, found).values())
+
+
+def committed(broker: Broker, group: str) -> dict[TopicPartition, int]:
+    with connected(broker) as cluster:
+        return {each: found.offset for each, found in fetch_offsets(cluster, group).items()}
+
+
+def is_copied(pair: Pair, topic: str, partitions: int) -> bool:
+    """Return whether the copies are the records of the source, in the same partitions."""
+    if counts(pair.target).get(f"eu.{topic}") != partitions:
+        return False
+    return all(
+        records_of(pair.source, topic, each) == records_of(pair.target, f"eu.{topic}", each)
+        for each in range(partitions)
+    )
+
+
+@pytest.mark.slow(
+    "a flow between two brokers: refreshes take place every second, and the worker restarts"
+)
+def test_a_flow(pair: Pair) -> None:
+    source, target = pair.source, pair.target
+    set_retention(source, "orders", "86400001")
+    produce(source, "orders", 0, 300, 3)
+    commit(source, "billing", {place("orders"): 40})
+    with pair.lab() as lab:
+        for kind in ("Source", "Checkpoint", "Heartbeat"):
+            assert lab.create(kind, pair.config(kind)).status == 201
+        until(lambda: is_copied(pair, "orders", 3), "the records are copied")
+        assert retention(target, "eu.orders") == "86400001"
+        ends = {place("orders", each): 100 for each in range(3)}
+        commit(source, "billing", ends)
+        wanted = {place("eu.orders", each): 100 for each in range(3)}
+        until(lambda: committed(target, "billing") == wanted, "the group can go on at the target")
+        set_retention(source, "orders", "86400002")
+        with Admin(bootstrap_servers=source.bootstrap_servers) as admin:
+            admin.create_topic("late", partitions=2)
+            admin.create_partitions({"orders": 4})
+        produce(source, "late", 0, 50, 2)
+        until(lambda: is_copied(pair, "late", 2), "a new topic is copied")
+        until(lambda: counts(target)["eu.orders"] == 4, "the copy gets a partition, too")
+        until(lambda: retention(target, "eu.orders") == "86400002", "its settings follow")
+        until(lambda: len(records_of(target, "heartbeats")) > 1, "there are heartbeats")
+        for each in ("Source", "Checkpoint", "Heartbeat"):
+            assert lab.states(each)[0] == "RUNNING"
+    check_internal_topics(pair)
+    produce(source, "orders", 300, 40, 4)
+    with pair.lab() as lab:
+        assert lab.create("Source", pair.config("Source")).status == 201
+        until(
+            lambda: is_copied(pair, "orders", 4), "it goes on where it stopped, and repeats nothing"
+        )
+
+
+def check_internal_topics(pair: Pair) -> None:
+    syncs = [
+        OffsetSync.read(*each[:2])
+        for each in records_of(pair.source, "mm2-offset-syncs.us.internal")
+    ]
+    assert {each.partition.topic for each in syncs} == {"orders", "late"}
+    assert all(each.upstream == each.downstream for each in syncs)
+    checkpoints = [
+        Checkpoint.read(*each[:2]) for each in records_of(pair.target, "eu.checkpoints.internal")
+    ]
+    assert {each.group for each in checkpoints} == {"billing"}
+    assert {each.partition.topic for each in checkpoints} == {"eu.orders"}
+    assert all(each.downstream <= each.upstream for each in checkpoints)
+    beats = [Heartbeat.read(*each[:2]) for each in records_of(pair.target, "heartbeats")]
+    assert {each[:2] for each in beats} == {("eu", "us")}
+    stored = java_map.load((pair.folder / "offsets").read_bytes())
+    assert stored[b'["Source",{"cluster":"eu","partition":0,"topic":"orders"}]'] == b'{"offset":99}'
+    assert b'["Heartbeat",{"sourceClusterAlias":"eu","targetClusterAlias":"us"}]' in stored
+    assert b'["Checkpoint",{"partition":0,"topic":"eu.orders","group":"billing"}]' in stored
+
+
+def test_a_group_with_members_at_the_target_keeps_its_offsets(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    produce(pair.source, "orders", 0, 30, 3)
+    commit(pair.source, "billing", {place("orders"): 10})
+    pair.target.create_topics({"busy": 1})
+    settings = {"bootstrap.servers": pair.target.bootstrap_servers, "group.id": "billing"}
+    with Consumer(settings) as member, pair.lab() as lab:
+        member.subscribe(["busy"])
+        member.poll(1.0)
+        for kind in ("Source", "Checkpoint"):
+            assert lab.create(kind, pair.config(kind)).status == 201
+        until(lambda: "eu.checkpoints.internal" in counts(pair.target))
+        until(lambda: len(records_of(pair.target, "eu.checkpoints.internal")) > 0)
+        until(lambda: "billing has members" in caplog.text, "the offsets are refused")
+        assert place("eu.orders") not in committed(pair.target, "billing")
