@@ -179,6 +179,26 @@ def test_a_move_is_called_off():
     assert not state.is_reassigning
 
 
+def test_a_move_back_to_the_old_replicas_ends_at_once():
+    controller = four_brokers()
+    assert move(controller, [4, 1, 2]) == 0
+    assert move(controller, [1, 2, 3]) == 0
+    state = partition(controller)
+    assert (state.replicas, state.isr) == ((1, 2, 3), (1, 2, 3))
+    assert not state.is_reassigning, "the replica that is removed again is not waited for"
+
+
+def test_a_move_that_keeps_all_replicas_removes_none():
+    controller = four_brokers()
+    assert move(controller, [4, 1, 2]) == 0
+    assert move(controller, [4, 1, 2, 3]) == 0
+    assert moving(controller) == {("a", 0): ([4, 1, 2, 3], [4], [])}
+    join_isr(controller, [1, 2, 3, 4])
+    state = partition(controller)
+    assert (state.replicas, state.isr) == ((4, 1, 2, 3), (1, 2, 3, 4))
+    assert not state.is_reassigning
+
+
 def test_the_same_replicas_are_no_move():
     controller = Controller().join(1)
     create(controller, topic("a"))
@@ -215,6 +235,18 @@ def test_a_move_ends_at_its_target(current, target):
     back = reassignment.reverse(step.replicas, current, step.adding)
     assert set(back.replicas) == set(current)
     assert not back.is_unclean
+
+
+@given(replica_lists, st.lists(replica_lists, min_size=2, max_size=4))
+def test_the_last_of_several_moves_is_made(current, targets):
+    replicas, adding = current, ()
+    for target in targets:
+        step = reassignment.plan(replicas, target, adding)
+        replicas, adding = step.replicas, step.adding
+    assert set(adding).isdisjoint(step.removing)
+    done = reassignment.completed(step.replicas, step.replicas, step.removing, step.adding)
+    final = step.replicas if done is None else done[0]
+    assert list(final) == targets[-1]
 
 
 # -- features -----------------------------------------------------------------------------------

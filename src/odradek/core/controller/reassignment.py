@@ -3,6 +3,11 @@
 During a reassignment the partition has both the new replicas (`adding`) and the replicas that will
 be removed (`removing`). When all new replicas are in the ISR, the old replicas are removed, and the
 reassignment is complete.
+
+A reassignment may replace one that is in progress. Apache Kafka 4.3 then keeps the old list of added or
+of removed replicas if the new one is empty. So a reassignment back to the old replicas never ends there
+(the replica that it removes is still waited for), and one that keeps all replicas loses some of them.
+Here both lists are always those of the new reassignment.
 """
 
 from __future__ import annotations
@@ -19,11 +24,15 @@ class Plan(NamedTuple):
     adding: tuple[int, ...]
 
 
-def plan(current: Sequence[int], target: Sequence[int]) -> Plan:
-    """Return the state of the partition while it moves from `current` to `target`."""
+def plan(current: Sequence[int], target: Sequence[int], adding: Sequence[int] = ()) -> Plan:
+    """Return the state of the partition while it moves from `current` to `target`.
+
+    `adding` has the replicas that the reassignment in progress adds. If there is nothing else to add,
+    those that are in the target are still waited for.
+    """
     removing = tuple(sorted(set(current) - set(target)))
-    adding = tuple(sorted(set(target) - set(current)))
-    return Plan((*target, *removing), removing, adding)
+    added = set(target) - set(current) or set(target) & set(adding)
+    return Plan((*target, *removing), removing, tuple(sorted(added)))
 
 
 def completed(

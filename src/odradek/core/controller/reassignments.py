@@ -80,7 +80,7 @@ def _alter(
     check_assignment(state, request.replicas, None)
     if not may_change_factor:
         _check_factor(partition, len(request.replicas))
-    plan = reassignment.plan(partition.replicas, request.replicas)
+    plan = reassignment.plan(partition.replicas, request.replicas, partition.adding_replicas)
     return PartitionChange(
         state,
         name,
@@ -88,8 +88,8 @@ def _alter(
         index,
         partition,
         replicas=plan.replicas,
-        removing=plan.removing or None,
-        adding=plan.adding or None,
+        removing=plan.removing,
+        adding=plan.adding,
     ).record()
 
 
