@@ -14,6 +14,7 @@ from odradek.cli.connect_new import new
 from odradek.cli.connect_verbs import VERBS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_LOOK_SECONDS = 0.2
 
 
 @click.group()
@@ -51,16 +52,7 @@ def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
     from odradek.connectors.own import OWN
     from odradek.core.connect.errors import ConnectError
 
-    logging.basicConfig(
-        level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
-    )
-    stopping = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopping.set()
-
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, stop)
+    stopping = _prepared()
     try:
         files = [read_connector(path) for path in connectors]
         running = StandaloneWorker(read_properties(worker), installed_plugins(*OWN))
@@ -76,6 +68,54 @@ def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
         raise click.ClickException(str(error)) from error
     finally:
         running.stop()
+
+
+@connect.command()
+@click.argument("worker", type=FILE)
+def distributed(worker: Path) -> None:
+    """Run one worker of a group. WORKER is a file as of Apache Kafka.
+
+    Workers with the same `group.id` and topics share connectors and tasks, and take over those of a worker that
+    has ended. Connectors are created with the REST API, or `odradek connect apply`.
+
+    \b
+    Example:
+      odradek connect distributed worker.properties
+    """
+    _need_extra()
+    from odradek.connect.distributed import DistributedWorker
+    from odradek.connect.registry import installed_plugins
+    from odradek.connect.standalone import read_properties
+    from odradek.connectors.own import OWN
+    from odradek.core.connect.errors import ConnectError
+
+    stopping = _prepared()
+    try:
+        running = DistributedWorker(read_properties(worker), installed_plugins(*OWN))
+    except (ConnectError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    running.start()
+    click.echo(f"The worker is running. REST API: http://localhost:{running.port}", err=True)
+    while not stopping.wait(_LOOK_SECONDS) and not running.has_ended.is_set():
+        pass
+    running.stop()
+    if running.failure is not None:
+        raise click.ClickException(f"the worker has failed: {running.failure}")
+
+
+def _prepared() -> threading.Event:
+    """Return what is set when the worker shall stop."""
+    logging.basicConfig(
+        level=logging.INFO, format="[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+    )
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, stop)
+    return stopping
 
 
 def _need_extra() -> None:

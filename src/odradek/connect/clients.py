@@ -16,7 +16,7 @@ from odradek.client.consuming.consumer import Consumer
 from odradek.client.consuming.options import CONSUMER_SETTINGS
 from odradek.client.producer import Producer
 from odradek.client.producer.options import PRODUCER_SETTINGS
-from odradek.client.shell.settings import CONNECTION_SETTINGS, Given
+from odradek.client.shell.settings import CONNECTION_SETTINGS, ConnectionSettings, Given
 from odradek.core.connect.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,78 @@ class Clients:
     def __init__(self, worker: Mapping[str, str]) -> None:
         self._worker = worker
         self._told: set[str] = set()
+
+    # -- the worker's own -----------------------------------------------------------------------
+
+    def _plain(self) -> dict[str, str]:
+        return {n: v for n, v in self._worker.items() if n in CONNECTION_SETTINGS}
+
+    def connection(self, client_id: str) -> ConnectionSettings:
+        """Return how the worker itself connects.
+
+        Raises:
+            ConfigError: a setting is invalid.
+        """
+        found = {"client.id": client_id, **self._plain()}
+        try:
+            return Given(found, {}, CONNECTION_SETTINGS, {}).connection()
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+    def plain_cluster(self, client_id: str) -> Cluster:
+        """Return connections to the worker's cluster.
+
+        Raises:
+            ConfigError: a setting is invalid.
+        """
+        connection = self.connection(client_id)
+        return Cluster(
+            connection.bootstrap,
+            client_id=connection.client_id,
+            connect_timeout_ms=connection.connect_timeout_ms,
+            security=connection.security,
+        )
+
+    def plain_consumer(self, client_id: str, *, reads_committed: bool) -> Consumer:
+        """Return a consumer of one of the worker's topics, from its beginning.
+
+        Raises:
+            ConfigError: a setting is invalid.
+        """
+        settings = {
+            "client.id": client_id,
+            **self._plain(),
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed" if reads_committed else "read_uncommitted",
+            "allow.auto.create.topics": "false",
+        }
+        try:
+            return Consumer(settings)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+    def plain_producer(self, client_id: str, transactional_id: str | None = None) -> Producer:
+        """Return a producer for one of the worker's topics.
+
+        Raises:
+            ConfigError: a setting is invalid.
+        """
+        settings = {
+            "client.id": client_id,
+            **self._plain(),
+            "acks": "all",
+            "linger.ms": "0",
+            "enable.idempotence": "false",
+            "max.in.flight.requests.per.connection": "1",
+        }
+        if transactional_id is not None:
+            settings |= {"transactional.id": transactional_id, "enable.idempotence": "true"}
+        try:
+            return Producer(settings)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
+    # -- those of connectors --------------------------------------------------------------------
 
     def _merged(self, kind: str, connector: Mapping[str, str]) -> dict[str, str]:
         common = {n: v for n, v in self._worker.items() if n in CONNECTION_SETTINGS}

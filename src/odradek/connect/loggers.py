@@ -18,6 +18,11 @@ _LEVELS = {
 _NAMES = {number: name for name, number in _LEVELS.items()}
 
 
+def is_level(name: str) -> bool:
+    """Return whether there is such a level."""
+    return name.upper() in _LEVELS
+
+
 class Loggers:
     """The loggers of this process. `root` is the one above all."""
 

@@ -10,21 +10,26 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import odradek
 from odradek.client.admin.cluster import describe_cluster
 from odradek.client.errors import ClientError
+from odradek.connect import forwarding
 from odradek.connect.clients import Clients
+from odradek.connect.distributed_herder import DistributedHerder
 from odradek.connect.herder import Herder
-from odradek.connect.loggers import Loggers
+from odradek.connect.loggers import is_level
 from odradek.connect.metrics import metrics_text
 from odradek.core.connect import answers
 from odradek.core.connect.config_log import RestartRequest, TargetState, TaskId
 from odradek.core.connect.errors import ConnectError, RestError, bad_request, not_found
+from odradek.core.connect.herder_messages import Redirect
 from odradek.core.connect.java_text import json_bytes
 from odradek.core.connect.plugins import Plugin, PluginKind
 from odradek.core.connect.validation import plugin_config
@@ -32,6 +37,12 @@ from odradek.core.connect.worker_config import WorkerConfig
 
 log = logging.getLogger(__name__)
 
+_FORWARDED = (
+    "authorization",
+    "x-connect-authorization",
+    "x-connect-request-signature-algorithm",
+)
+"""The headers that go along with a forwarded request."""
 REQUEST_SECONDS, HEALTH_SECONDS = 90.0, 10.0
 _STATES = {
     "RUNNING": TargetState.STARTED,
@@ -42,19 +53,27 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request. `query` has the values of each parameter, `base` is the address of the server."""
+    """A request. `query` has the values of each parameter, `base` is the address of the server.
+
+    Names of headers are in lower case.
+    """
 
     method: str
     path: str
     query: Mapping[str, list[str]] = field(default_factory=dict)
     body: bytes = b""
-    content_type: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a parameter that is true or false."""
         found = self.query.get(name)
         return default if not found else found[0].lower() == "true"
+
+    @property
+    def content_type(self) -> str:
+        """The type of the body."""
+        return self.headers.get("content-type", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,57 +95,69 @@ class RestApi:
         self._herder = herder
         self._config = config
         self._clients = clients
-        self._loggers = Loggers()
+        self._loggers = herder.loggers
         self._cluster_id: str | None = None
-        name = r"/connectors/(?P<name>[^/]+)"
-        self._routes: list[tuple[re.Pattern[str], dict[str, Handler]]] = [
-            (re.compile(pattern + "/?"), methods)
-            for pattern, methods in (
-                ("", {"GET": self._root}),
-                ("/health", {"GET": self._health}),
-                ("/metrics", {"GET": self._metrics}),
-                ("/connectors", {"GET": self._list, "POST": self._create}),
-                (name, {"GET": self._get, "DELETE": self._delete}),
-                (
-                    name + "/config",
-                    {"GET": self._get_config, "PUT": self._put_config, "PATCH": self._patch_config},
-                ),
-                (name + "/status", {"GET": self._status}),
-                (name + "/pause", {"PUT": self._pause}),
-                (name + "/resume", {"PUT": self._resume}),
-                (name + "/stop", {"PUT": self._stop}),
-                (name + "/restart", {"POST": self._restart}),
-                (name + "/tasks", {"GET": self._tasks}),
-                (name + r"/tasks/(?P<task>[^/]+)/status", {"GET": self._task_status}),
-                (name + r"/tasks/(?P<task>[^/]+)/restart", {"POST": self._restart_task}),
-                (name + "/topics", {"GET": self._topics}),
-                (name + "/topics/reset", {"PUT": self._reset_topics}),
-                (
-                    name + "/offsets",
-                    {
-                        "GET": self._get_offsets,
-                        "PATCH": self._patch_offsets,
-                        "DELETE": self._reset_offsets,
-                    },
-                ),
-                ("/connector-plugins", {"GET": self._plugins}),
-                (r"/connector-plugins/(?P<plugin>[^/]+)/config", {"GET": self._plugin_config}),
-                (
-                    r"/connector-plugins/(?P<plugin>[^/]+)/config/validate",
-                    {"PUT": self._validate},
-                ),
-                ("/admin/loggers", {"GET": self._list_loggers}),
-                (
-                    r"/admin/loggers/(?P<logger>[^/]+)",
-                    {"GET": self._get_logger, "PUT": self._set_logger},
-                ),
-            )
+        self._routes = [
+            (re.compile(pattern + "/?"), methods) for pattern, methods in self._listed()
         ]
+
+    def _listed(self) -> Iterable[tuple[str, dict[str, Handler]]]:
+        """Return what there is: a pattern of paths, and the methods."""
+        herder = self._herder
+        name = r"/connectors/(?P<name>[^/]+)"
+        tasks: dict[str, Handler] = {"GET": self._tasks}
+        fence: list[tuple[str, dict[str, Handler]]] = []
+        if isinstance(herder, DistributedHerder):
+            tasks["POST"] = partial(self._put_tasks, herder)
+            fence = [(name + "/fence", {"PUT": partial(self._fence, herder)})]
+        return (
+            ("", {"GET": self._root}),
+            ("/health", {"GET": self._health}),
+            ("/metrics", {"GET": self._metrics}),
+            ("/connectors", {"GET": self._list, "POST": self._create}),
+            (name, {"GET": self._get, "DELETE": self._delete}),
+            (
+                name + "/config",
+                {"GET": self._get_config, "PUT": self._put_config, "PATCH": self._patch_config},
+            ),
+            (name + "/status", {"GET": self._status}),
+            (name + "/pause", {"PUT": self._pause}),
+            (name + "/resume", {"PUT": self._resume}),
+            (name + "/stop", {"PUT": self._stop}),
+            (name + "/restart", {"POST": self._restart}),
+            (name + "/tasks", tasks),
+            *fence,
+            (name + r"/tasks/(?P<task>[^/]+)/status", {"GET": self._task_status}),
+            (name + r"/tasks/(?P<task>[^/]+)/restart", {"POST": self._restart_task}),
+            (name + "/topics", {"GET": self._topics}),
+            (name + "/topics/reset", {"PUT": self._reset_topics}),
+            (
+                name + "/offsets",
+                {
+                    "GET": self._get_offsets,
+                    "PATCH": self._patch_offsets,
+                    "DELETE": self._reset_offsets,
+                },
+            ),
+            ("/connector-plugins", {"GET": self._plugins}),
+            (r"/connector-plugins/(?P<plugin>[^/]+)/config", {"GET": self._plugin_config}),
+            (
+                r"/connector-plugins/(?P<plugin>[^/]+)/config/validate",
+                {"PUT": self._validate},
+            ),
+            ("/admin/loggers", {"GET": self._list_loggers}),
+            (
+                r"/admin/loggers/(?P<logger>[^/]+)",
+                {"GET": self._get_logger, "PUT": self._set_logger},
+            ),
+        )
 
     def answer(self, request: Request) -> Answer:
         """Answer a request. Errors are answers, too."""
         try:
             return self._answer(request)
+        except Redirect as error:
+            return self._forward(request, error)
         except RestError as error:
             return _error(error.status, error.message)
         except ConnectError as error:
@@ -151,6 +182,40 @@ class RestApi:
                 raise RestError(415, "HTTP 415 Unsupported Media Type")
             return handler(request, **match.groupdict())
         raise not_found("HTTP 404 Not Found")
+
+    def _forward(self, request: Request, redirect: Redirect) -> Answer:
+        """Let another worker answer. Each request goes through two hops at most."""
+        hops = request.query.get("forward")
+        if hops is not None and hops[0].lower() != "true":
+            return _error(
+                409,
+                "Cannot complete request because of a conflicting operation (e.g. worker rebalance)",
+            )
+        if redirect.url is None:
+            return _error(
+                409,
+                "Cannot complete request momentarily due to no known leader URL, likely because a rebalance "
+                "was underway.",
+            )
+        query = {**request.query, "forward": ["true" if hops is None else "false"]}
+        headers = {n: v for n, v in request.headers.items() if n in _FORWARDED}
+        try:
+            found = forwarding.send(
+                redirect.url,
+                request.method,
+                quote(request.path),
+                query=query,
+                body=request.body,
+                headers=headers,
+            )
+        except RestError as error:
+            return _error(error.status, error.message)
+        location: tuple[tuple[str, str], ...] = ()
+        if found.status == 201:
+            name = request.path.removeprefix("/connectors").strip("/").split("/")[0]
+            name = name or str(json.loads(found.body)["name"])
+            location = (("Location", f"{request.base}/connectors/{name}"),)
+        return Answer(found.status, found.body or None, location)
 
     def _timed_out(self) -> str:
         what, since = self._herder.stage
@@ -243,10 +308,13 @@ class RestApi:
         return future.result(REQUEST_SECONDS)
 
     def _get(self, _: Request, name: str) -> Answer:
-        return Answer(body=self._ask(self._herder.info, name))
+        return Answer(body=self._info(name))
+
+    def _info(self, name: str) -> Any:
+        return self._ask(self._herder.settled, self._herder.info, name)
 
     def _get_config(self, _: Request, name: str) -> Answer:
-        return Answer(body=self._ask(self._herder.info, name)["config"])
+        return Answer(body=self._info(name)["config"])
 
     def _put_config(self, request: Request, name: str) -> Answer:
         config = _named(name, _config(_object(request)))
@@ -257,8 +325,7 @@ class RestApi:
 
     def _patch_config(self, request: Request, name: str) -> Answer:
         patch = _config(_object(request))
-        future = self._herder.patch_connector(name, patch)
-        return Answer(body=future.result(REQUEST_SECONDS)[1])
+        return Answer(body=self._ask(self._herder.patch_connector, name, patch)[1])
 
     def _delete(self, _: Request, name: str) -> Answer:
         self._ask(self._herder.delete_connector, name)
@@ -293,7 +360,23 @@ class RestApi:
     # -- tasks and topics -----------------------------------------------------------------------
 
     def _tasks(self, _: Request, name: str) -> Answer:
-        return Answer(body=answers.task_infos(self._herder.configs.log, name))
+        found = self._ask(self._herder.settled, answers.task_infos, self._herder.log, name)
+        return Answer(body=found)
+
+    def _put_tasks(self, herder: DistributedHerder, request: Request, name: str) -> Answer:
+        try:
+            configs = json.loads(request.body)
+        except ValueError as error:
+            raise RestError(500, f"the body is not JSON: {error}") from None
+        if not isinstance(configs, list):
+            raise RestError(500, "the body must be a JSON array")
+        given = [_config(each) for each in configs]
+        herder.put_tasks(name, given, request.headers, request.body).result(REQUEST_SECONDS)
+        return Answer(204)
+
+    def _fence(self, herder: DistributedHerder, request: Request, name: str) -> Answer:
+        herder.fence(name, request.headers, request.body).result(REQUEST_SECONDS)
+        return Answer(204)
 
     def _task_status(self, _: Request, name: str, task: str) -> Answer:
         found = answers.task_status(self._herder.statuses.log, _task_id(name, task))
@@ -372,10 +455,13 @@ class RestApi:
         if level is None:
             raise bad_request("Desired 'level' parameter was not specified in request.")
         scope = request.query.get("scope", ["worker"])[0].lower()
-        touched = self._loggers.set(logger, str(level), round(time.time() * 1000))
-        if touched is None:
+        if not is_level(str(level)):
             raise not_found(f"invalid log level '{level}'.")
-        return Answer(204) if scope == "cluster" else Answer(body=touched)
+        if scope == "cluster":
+            self._ask(self._herder.set_cluster_logger, logger, str(level).upper())
+            return Answer(204)
+        touched = self._loggers.set(logger, str(level), round(time.time() * 1000))
+        return Answer(body=touched)
 
 
 def _error(status: int, message: str | None) -> Answer:

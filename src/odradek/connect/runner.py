@@ -81,6 +81,7 @@ class Runner(threading.Thread):
         """Run the task."""
         try:
             self._run()
+            self._tell("UNASSIGNED")
         except Cancelled:
             pass
         except BaseException as error:

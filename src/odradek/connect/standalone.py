@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import json
-import logging
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from odradek.config.checks import ConfigurationError
 from odradek.config.properties import parse_properties
-from odradek.connect.clients import Clients
 from odradek.connect.herder import Herder
-from odradek.connect.rest_api import Request, RestApi, error_bytes
+from odradek.connect.running_worker import RunningWorker
+from odradek.connect.standalone_herder import StandaloneHerder
 from odradek.connect.stores import FileOffsetStore
-from odradek.connect.variables import resolved
 from odradek.core.connect.config_log import TargetState
-from odradek.core.connect.errors import ConfigError, ConnectError
+from odradek.core.connect.errors import ConnectError
 from odradek.core.connect.java_text import json_bytes
 from odradek.core.connect.plugins import Plugins
-from odradek.core.connect.worker_config import WorkerConfig
-from odradek.rest import Listener, Reply, Server
-from odradek.rest import Request as HttpRequest
-
-log = logging.getLogger(__name__)
 
 _STATES = {
     "RUNNING": TargetState.STARTED,
@@ -32,16 +24,8 @@ _STATES = {
     "STOPPED": TargetState.STOPPED,
 }
 
-_WITHOUT_EFFECT = (
-    "admin.listeners",
-    "plugin.discovery",
-    "plugin.path",
-    "rest.advertised.listener",
-)
-"""Settings of Java's worker that files have, and that mean nothing here."""
 
-
-class StandaloneWorker:
+class StandaloneWorker(RunningWorker):
     """See the module."""
 
     def __init__(self, given: Mapping[str, str], plugins: Plugins) -> None:
@@ -51,101 +35,20 @@ class StandaloneWorker:
             ConnectError: a setting is missing or invalid, or the file of offsets cannot be used.
             OSError: the address of the REST API cannot be used.
         """
-        given = resolved(given)
-        self._config = WorkerConfig.of(given, is_distributed=False)
-        for name, near in self._config.unknown.items():
-            hint = "" if near is None else f"; do you mean {near}?"
-            log.warning("the setting %s is not known%s", name, hint)
-        for name in _WITHOUT_EFFECT:
-            if name in given:
-                log.warning("the setting %s has no effect", name)
-        clients = Clients(given)
-        offsets = FileOffsetStore(Path(self._config.text("offset.storage.file.filename")))
-        users = parse_users(self._config.text("rest.basic.auth.users"))
-        self._server = Server(
-            parse_listener(self._config.words("listeners")),
-            self._handle,
-            users=users,
-            realm="Connect",
-            unauthorized=error_bytes(401, "User cannot access the resource."),
-        )
-        host = self._config.parsed["rest.advertised.host.name"] or socket.gethostname()
-        port = self._config.parsed["rest.advertised.port"] or self._server.port
-        self._herder = Herder(self._config, plugins, clients, offsets, f"{host}:{port}")
-        self._api = RestApi(self._herder, self._config, clients)
+        super().__init__(given, plugins, is_distributed=False)
 
-    @property
-    def port(self) -> int:
-        """The port of the REST API."""
-        return self._server.port
+    def _make_herder(self, plugins: Plugins) -> Herder:
+        offsets = FileOffsetStore(Path(self.config.text("offset.storage.file.filename")))
+        return StandaloneHerder(self.config, plugins, self.clients, offsets, self.worker_id)
 
-    def start(self) -> None:
-        """Start."""
-        self._herder.start()
-        self._server.start()
-        log.info("the REST API listens at port %s", self.port)
-
-    def create(self, name: str, config: Mapping[str, str | None], state: str | None) -> None:
-        """Create a connector, and wait until it runs.
+    def create(self, name: str, config: Mapping[str, str | None], state: str | None = None) -> None:
+        """Create a connector, as a request would; `state` is RUNNING, PAUSED or STOPPED.
 
         Raises:
             ConnectError: its configuration is invalid, or it does not start.
         """
         initial = None if state is None else _STATES[state]
-        self._herder.put_connector(name, config, initial, may_replace=True).result()
-
-    def stop(self) -> None:
-        """Stop the REST API, then all connectors and tasks."""
-        self._server.stop()
-        self._herder.stop()
-
-    def _handle(self, request: HttpRequest) -> Reply:
-        answer = self._api.answer(
-            Request(
-                request.method,
-                request.path.rstrip("/"),
-                request.query,
-                request.body,
-                request.headers.get("content-type", ""),
-                request.base,
-            )
-        )
-        body = answer.body if isinstance(answer.body, bytes) else b""
-        if answer.body is not None and not body:
-            body = json_bytes(answer.body)
-        return Reply(answer.status, body, answer.headers)
-
-
-def parse_listener(listeners: list[str]) -> Listener:
-    """Return where the REST API listens: the first of `listeners`.
-
-    Raises:
-        ConfigError: it is malformed, or HTTPS.
-    """
-    if len(listeners) != 1:
-        raise ConfigError("listeners must have one address, such as http://localhost:8083")
-    scheme, _, address = listeners[0].partition("://")
-    host, _, port = address.rpartition(":")
-    if scheme.lower() != "http" or not port.isdecimal():
-        raise ConfigError.of(
-            "listeners", listeners[0], "write http://HOST:PORT; HTTPS is not supported yet"
-        )
-    return Listener(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104 - Kafka's default
-
-
-def parse_users(text: str) -> dict[str, str]:
-    """Return names and passwords of `NAME:PASSWORD,…`.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    found: dict[str, str] = {}
-    for each in filter(None, text.split(",")):
-        name, colon, password = each.strip().partition(":")
-        if not colon or not name:
-            raise ConfigError("rest.basic.auth.users must be NAME:PASSWORD,…")
-        found[name] = password
-    return found
+        self.herder.put_connector(name, config, initial, may_replace=True).result()
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -99,6 +99,11 @@ class RunningConnector:
         shown = "RUNNING" if wanted == TargetState.STARTED else wanted.value
         self._listener.connector_state(self.name, shown)
 
+    def _end(self) -> None:
+        self._stop_code()
+        if not self._is_cancelled:
+            self._listener.connector_state(self.name, "UNASSIGNED")
+
     def _stop_code(self) -> None:
         connector, self._connector = self._connector, None
         if connector is not None:
@@ -124,7 +129,7 @@ class RunningConnector:
 
     def stop(self, timeout_s: float) -> None:
         """Stop the connector. If its code does not return in time, it is given up."""
-        done = self._host.call(self._stop_code)
+        done = self._host.call(self._end)
         try:
             done.exception(timeout_s)
         except TimeoutError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import re
 import socket
 import ssl
 import threading
@@ -69,17 +70,19 @@ class Server:
         users: Mapping[str, str] | None = None,
         realm: str = "odradek",
         unauthorized: bytes = b"",
+        free: re.Pattern[str] | None = None,
     ) -> None:
         """Listen. Requests are answered after `start`.
 
         With `users`, each request needs a name and a password (basic authentication); `unauthorized` is
-        the body of the answer to others.
+        the body of the answer to others. Requests whose method and path match `free` need none.
 
         Raises:
             OSError: the address is in use, or not one of this machine.
         """
         self._handle = handle
         self._users = dict(users or {})
+        self._free = free
         self._challenge = Reply(
             401, unauthorized, (("WWW-Authenticate", f'Basic realm="{realm}"'),)
         )
@@ -126,7 +129,8 @@ class Server:
         self._socket.close()
 
     async def _serve(self, request: StarletteRequest) -> Response:
-        if self._users and not self._is_user(request.headers.get("authorization", "")):
+        header = request.headers.get("authorization", "")
+        if self._users and not self._is_free(request) and not self._is_user(header):
             return _response(self._challenge)
         length = request.headers.get("content-length", "0")
         if length.isdecimal() and int(length) > _BODY_BYTES:
@@ -143,6 +147,10 @@ class Server:
             str(request.base_url).rstrip("/"),
         )
         return _response(await run_in_threadpool(self._handle, received))
+
+    def _is_free(self, request: StarletteRequest) -> bool:
+        asked = f"{request.method} {request.url.path}"
+        return self._free is not None and self._free.fullmatch(asked) is not None
 
     def _is_user(self, header: str) -> bool:
         scheme, _, encoded = header.partition(" ")

@@ -60,6 +60,8 @@ class ClassicMember(GroupMember):
         random: RandomNumber,
     ) -> None:
         super().__init__(routes, settings, random)
+        self.heard_at_ms: int | None = None
+        """When the coordinator last answered a request to join or to sync, or a heartbeat."""
         self._protocol = protocol
         self._joined = JoinGroupResponse()
         """The response to the last join."""
@@ -174,6 +176,8 @@ class ClassicMember(GroupMember):
         attempt = self._attempt
 
         def outcome(response: Any, error: ClientError | None, now_ms: int) -> None:
+            if error is None:
+                self.heard_at_ms = now_ms
             if attempt != self._attempt:
                 self._joined_late(response, error)
                 return
@@ -295,8 +299,10 @@ class ClassicMember(GroupMember):
         )
         who = self._epoch, self._member_id
 
-        def outcome(_response: Any, error: ClientError | None, at_ms: int) -> None:
+        def outcome(response: Any, error: ClientError | None, at_ms: int) -> None:
             self._is_beating = False
+            if response is not None and (error is None or not may_pass(error)):
+                self.heard_at_ms = at_ms
             if error is not None and who == (self._epoch, self._member_id):
                 self._missed(error, at_ms)
 

@@ -250,14 +250,18 @@ class SinkTask(Task):
         return offsets
 
 
+class TooManyTasksError(ConnectError):
+    """A connector wants more tasks than `tasks.max`."""
+
+
 def check_task_count(connector: str, count: int, most: int) -> None:
     """Check how many tasks a connector wants.
 
     Raises:
-        ConnectError: more than `tasks.max`.
+        TooManyTasksError: more than `tasks.max`.
     """
     if count > most:
-        raise ConnectError(
+        raise TooManyTasksError(
             f"The connector {connector} has generated {count} tasks, which is greater than {most}, "
             "the maximum number of tasks it is configured to create. This behaviour should be considered "
             "a bug and is disallowed. If necessary, it can be permitted by reconfiguring the connector "

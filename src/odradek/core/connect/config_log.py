@@ -225,8 +225,8 @@ class ConfigLog:
     """The state of the topic up to an offset."""
 
     def __init__(self) -> None:
-        self.offset = 0
-        """The offset of the next record."""
+        self.offset = -1
+        """The offset after the last record; -1 before the first."""
         self.session_key: SessionKey | None = None
         self.ignored = 0
         """How many records could not be read."""
@@ -348,9 +348,7 @@ class ConfigLog:
 
     def _connector(self, name: str, value: dict[str, Any] | None) -> list[ConfigEvent]:
         if value is None:
-            entry = self._entries.pop(name, None)
-            if entry is not None and entry.config is None and entry.state != TargetState.STARTED:
-                self._entries[name] = _Entry(state=entry.state)
+            self._remove(name)
             return [ConnectorRemoved(name)]
         properties = _properties(value)
         if properties is None:
@@ -360,6 +358,14 @@ class ConfigLog:
         is_new = entry.config is None
         self._entries[name] = replace(entry, config=properties)
         return [ConnectorChanged(name, is_new)]
+
+    def _remove(self, name: str) -> None:
+        """Forget a connector, but not its state, and not what was fenced: it may come again."""
+        entry = self._entries.get(name)
+        if entry is not None:
+            self._entries[name] = replace(
+                entry, config=None, tasks={}, deferred={}, task_count=0, applied=None
+            )
 
     def _task(self, key: str, value: dict[str, Any] | None) -> list[ConfigEvent]:
         name, dash, number = key.rpartition("-")
@@ -373,7 +379,7 @@ class ConfigLog:
     def _commit(self, name: str, value: dict[str, Any] | None) -> list[ConfigEvent]:
         entry = self._entries.get(name)
         if entry is None or entry.config is None:
-            self._entries.pop(name, None)
+            self._remove(name)
             return []
         count = None if value is None else value.get("tasks")
         if not isinstance(count, int) or isinstance(count, bool):
