@@ -88,6 +88,8 @@ def run(broker, tmp_path, monkeypatch):
     if "flights" in created:
         run("produce", "flights", *range(RECORDS), "-p", 0)
     run("queue", "reset", "workers", "--topic", "orders", "--to", "end", "--execute")
+    present = run("queue", "reset", "workers", "--topic", "orders", "--to-current", "--json").out
+    (tmp_path / "starts.json").write_text(present)
     run("config", "set", "group", "workers", "errors.deadletterqueue.topic.name=dlq.orders")
     run("group", "reset-offsets", "reports", "--topic", "flights", "--to", "end", "--execute")
     return run
