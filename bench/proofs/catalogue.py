@@ -133,6 +133,15 @@ LONG_TESTS = (
         concerns=("src/odradek/core/group/streams", "tests/oracle/streams_histories"),
     ),
     LongTest(
+        "long-handlers", "seconds of work on one record, in both shells and both protocols of groups", 900,
+        _pytest("-m", "long", "tests/client/test_long_handlers.py"), "ODRADEK_HANDLER_SECONDS",
+        concerns=(
+            "src/odradek/client/core/group_member.py", "src/odradek/client/core/classic_member.py",
+            "src/odradek/client/core/heartbeat_member.py", "src/odradek/client/shell/keeper.py",
+            "src/odradek/client/aio/shell.py", "tests/client/test_long_handlers.py",
+        ),
+    ),
+    LongTest(
         "connect-rest", "requests to Connect's REST API, answered by Apache Kafka's worker", 1,
         _pytest("-m", "long", "tests/oracle/test_java_connect_rest.py"),
         concerns=("src/odradek/core/connect", "tests/connect/rest_script.py"),

@@ -25,6 +25,7 @@ from odradek.wire.generated.request_header import RequestHeader
 from odradek.wire.generated.response_header import ResponseHeader
 
 NODE_ID = 7
+TELEMETRY = (71, 72)
 
 
 class Disconnect(Exception):
@@ -131,9 +132,14 @@ class FakeBroker:
     # -- answers to start from --------------------------------------------------------------
 
     def api_versions(self, **changed):
-        """All that is declared; `changed` maps an API's name to (lowest, highest) or None."""
+        """All that is declared, without those of telemetry, as of a broker without subscriptions.
+
+        `changed` maps an API's name to (lowest, highest) or None.
+        """
         ranges = {
-            api.key: changed.get(api.name, (api.version_min, api.version_max))
+            api.key: changed.get(
+                api.name, None if api.key in TELEMETRY else (api.version_min, api.version_max)
+            )
             for api in BY_KEY.values()
         }
         return ApiVersionsResponse(

@@ -449,7 +449,7 @@ def test_tls_where_none_is_spoken(broker):
 
 def test_a_full_buffer(broker, make):
     async def run():
-        async with make(batch_size=1_000, buffer_memory=5_000, max_block_ms=200) as producer:
+        async with make(batch_size=1_000, buffer_memory=5_000, max_block_ms=2_000) as producer:
             await (await producer.send("t", b"x"))
             broker.inject("Produce", "NOT_ENOUGH_REPLICAS", times=10_000)
             try:

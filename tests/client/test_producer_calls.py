@@ -262,7 +262,7 @@ def test_tls_where_none_is_spoken(broker):
 
 
 def test_a_full_buffer(made, broker):
-    producer = made(batch_size=1_000, buffer_memory=5_000, max_block_ms=200)
+    producer = made(batch_size=1_000, buffer_memory=5_000, max_block_ms=2_000)
     producer.send("t", b"x").wait()
     broker.inject("Produce", "NOT_ENOUGH_REPLICAS", times=10_000)
     try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
 import threading
 import time
 
 import pytest
 
+from odradek.client import aio
 from odradek.client.admin.configs import Change, Resource, alter_configs
 from odradek.client.admin.groups import list_groups
 from odradek.client.admin.share_groups import (
@@ -21,7 +24,7 @@ from odradek.client.admin.share_groups import (
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.client.deadline import monotonic_ms
-from odradek.client.errors import BrokerError, DisconnectedError
+from odradek.client.errors import BrokerError, ClosedError, DisconnectedError
 from odradek.client.producer import Producer
 from odradek.client.share import consumer as share_consumer
 from odradek.client.share.consumer import (
@@ -61,7 +64,8 @@ def cluster(node):
 @pytest.fixture
 def queue(cluster, request):
     """A topic with one partition, and a group with its name, which begins at the topic's start."""
-    return new_queue(cluster, request.node.name.removeprefix("test_"))
+    name = request.node.name.removeprefix("test_")
+    return new_queue(cluster, name.replace("[", "-").replace("]", ""))
 
 
 def new_queue(cluster, name, partitions=1):
@@ -83,8 +87,72 @@ def fill(cluster, topic, *values, partition=0):
             producer.send(topic, value, partition=partition, headers=[("n", b"1")])
 
 
+class InLoop:
+    """The consumer of asyncio in an event loop of its own, with the calls of the blocking one."""
+
+    def __init__(self, cluster, queue, **options):
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        bootstrap = ",".join(map(str, cluster.bootstrap))
+        settings = {"bootstrap.servers": bootstrap, "default.api.timeout.ms": cluster.timeout_ms}
+        self._consumer = aio.ShareConsumer(settings, queue, [queue], limits=QUICK, **options)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def end(self):
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __getattr__(self, name):
+        found = getattr(self._consumer, name)
+        if not callable(found):
+            return found
+
+        async def call(*arguments, **keywords):
+            result = found(*arguments, **keywords)
+            return await result if inspect.isawaitable(result) else result
+
+        return lambda *arguments, **keywords: self._run(call(*arguments, **keywords))
+
+    def _run(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+
+    def keep_alive(self):
+        self.commit()
+
+    def __iter__(self):
+        records = aiter(self._consumer)
+        try:
+            while True:
+                yield self._run(anext(records))
+        except StopAsyncIteration:
+            return
+        finally:
+            self._run(records.aclose())
+
+
 def member(cluster, queue, **options):
     return ShareConsumer(cluster, queue, [queue], limits=QUICK, **options)
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def either(request):
+    """Make members with one of the shells."""
+    made = []
+
+    def make(cluster, queue, **options):
+        made.append(InLoop(cluster, queue, **options))
+        return made[-1]
+
+    yield member if request.param == "blocking" else make
+    for each in made:
+        each.end()
 
 
 def polled(consumer, count):
@@ -95,10 +163,10 @@ def polled(consumer, count):
     return records
 
 
-def test_accept_release_and_reject(cluster, queue):
+def test_accept_release_and_reject(cluster, queue, either):
     fill(cluster, queue, b"0", b"1", b"2")
     results = []
-    with member(cluster, queue, on_acknowledged=results.extend) as consumer:
+    with either(cluster, queue, on_acknowledged=results.extend) as consumer:
         first = polled(consumer, 3)
         assert [(r.value, r.delivery_count, r.headers) for r in first] == [
             (b"0", 1, (("n", b"1"),)),
@@ -119,38 +187,38 @@ def test_accept_release_and_reject(cluster, queue):
     assert [each.error for each in results] == [None, None]
 
 
-def test_iteration(cluster):
-    queue = new_queue(cluster, "iteration", partitions=2)
+def test_iteration(cluster, either):
+    queue = new_queue(cluster, f"iteration-{either.__name__}", partitions=2)
     for partition in (0, 1):
         fill(cluster, queue, *(b"%d" % n for n in range(10)), partition=partition)
     seen = []
-    with member(cluster, queue) as consumer:
+    with either(cluster, queue) as consumer:
         for record in consumer:
             seen.append((record.partition, record.offset))
             consumer.accept(record)
             if len(seen) == 20:
                 break
     assert sorted(seen) == [(partition, n) for partition in (0, 1) for n in range(10)]
-    with member(cluster, queue) as consumer:
+    with either(cluster, queue) as consumer:
         assert consumer.poll(300) == [], "close has sent the acknowledgements"
 
 
-def test_records_are_demanded_to_be_acknowledged(cluster, queue):
+def test_records_are_demanded_to_be_acknowledged(cluster, queue, either):
     fill(cluster, queue, b"0")
-    with member(cluster, queue) as consumer:
+    with either(cluster, queue) as consumer:
         (record,) = polled(consumer, 1)
         with pytest.raises(NotAcknowledgedError):
             consumer.poll(0)
         consumer.accept(record)
         with pytest.raises(ValueError, match="does not wait"):
             consumer.accept(record)
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises((ValueError, ClosedError), match="closed"):
         consumer.poll(0)
 
 
-def test_implicit_mode(cluster, queue):
+def test_implicit_mode(cluster, queue, either):
     fill(cluster, queue, b"0", b"1")
-    with member(cluster, queue, mode="implicit") as consumer:
+    with either(cluster, queue, mode="implicit") as consumer:
         records = polled(consumer, 2)
         with pytest.raises(ValueError, match="explicit"):
             consumer.accept(records[0])
@@ -159,20 +227,20 @@ def test_implicit_mode(cluster, queue):
         for record in consumer:
             if record.value == b"3":
                 break
-    with member(cluster, queue, mode="implicit") as consumer:
+    with either(cluster, queue, mode="implicit") as consumer:
         assert [(r.value, r.delivery_count) for r in polled(consumer, 1)] == [(b"3", 2)], (
             "close releases the record that was not processed"
         )
         assert [each.error for each in consumer.commit()] == [None]
-    with member(cluster, queue) as consumer:
+    with either(cluster, queue) as consumer:
         assert consumer.poll(300) == []
 
 
-def test_members_share_the_records(cluster, queue, node):
+def test_members_share_the_records(cluster, queue, node, either):
     with (
         Cluster(node.bootstrap_servers) as other_cluster,
-        member(cluster, queue) as one,
-        member(other_cluster, queue) as two,
+        either(cluster, queue) as one,
+        either(other_cluster, queue) as two,
     ):
         fill(cluster, queue, b"0", b"1")
         first = polled(one, 2)
@@ -185,13 +253,13 @@ def test_members_share_the_records(cluster, queue, node):
         assert [(r.offset, r.delivery_count) for r in polled(two, 1)] == [(1, 2)]
 
 
-def test_a_lock_times_out(cluster, queue, node):
+def test_a_lock_times_out(cluster, queue, node, either):
     configure(cluster, queue, share_record_lock_duration_ms="1000")
     fill(cluster, queue, b"0")
     with (
         Cluster(node.bootstrap_servers) as other_cluster,
-        member(cluster, queue) as slow,
-        member(other_cluster, queue) as other,
+        either(cluster, queue) as slow,
+        either(other_cluster, queue) as other,
     ):
         (lost,) = polled(slow, 1)
         (taken,) = polled(other, 1)
@@ -217,7 +285,7 @@ def test_a_lock_is_renewed(cluster, queue, monkeypatch):
         assert consumer.commit()[0].error is None
 
 
-def test_a_thread_keeps_the_locks(cluster, queue):
+def test_locks_are_kept(cluster, queue, either):
     configure(cluster, queue, share_record_lock_duration_ms="1000")
     fill(cluster, queue, b"0")
     results = []
@@ -225,7 +293,7 @@ def test_a_thread_keeps_the_locks(cluster, queue):
     def is_renewed():
         return any(AcknowledgeType.RENEW in r.types.values() and r.error is None for r in results)
 
-    with member(cluster, queue, renews=True, on_acknowledged=results.extend) as consumer:
+    with either(cluster, queue, renews=True, on_acknowledged=results.extend) as consumer:
         while not is_renewed():
             (record,) = polled(consumer, 1)
             while consumer.lock_remaining_ms(record) and not is_renewed():
@@ -284,10 +352,10 @@ def test_the_thread_of_a_consumer_that_nobody_has_closed_ends(cluster, queue):
     connections.close()
 
 
-def test_the_delivery_limit(cluster, queue):
+def test_the_delivery_limit(cluster, queue, either):
     configure(cluster, queue, share_delivery_count_limit="2")
     fill(cluster, queue, b"0")
-    with member(cluster, queue) as consumer:
+    with either(cluster, queue) as consumer:
         for count in (1, 2):
             (record,) = polled(consumer, 1)
             assert record.delivery_count == count
@@ -298,9 +366,9 @@ def test_the_delivery_limit(cluster, queue):
         consumer.accept(record)
 
 
-def test_a_lost_connection_releases_the_records(cluster, queue, node):
+def test_a_lost_connection_releases_the_records(cluster, queue, node, either):
     fill(cluster, queue, b"0")
-    with member(cluster, queue) as consumer:
+    with either(cluster, queue) as consumer:
         (record,) = polled(consumer, 1)
         node.disconnect_all()
         consumer.accept(record)
@@ -312,8 +380,8 @@ def test_a_lost_connection_releases_the_records(cluster, queue, node):
         assert consumer.commit()[0].error is None
 
 
-def test_errors_that_pass_are_survived(cluster, queue, node):
-    with member(cluster, queue) as consumer:
+def test_errors_that_pass_are_survived(cluster, queue, node, either):
+    with either(cluster, queue) as consumer:
         fill(cluster, queue, b"0")
         (record,) = polled(consumer, 1)
         consumer.accept(record)
@@ -335,8 +403,8 @@ def test_errors_that_pass_are_survived(cluster, queue, node):
         assert [each.error for each in consumer.commit()] == [None]
 
 
-def test_a_missing_right_is_told(cluster, queue, node):
-    with member(cluster, queue) as consumer:
+def test_a_missing_right_is_told(cluster, queue, node, either):
+    with either(cluster, queue) as consumer:
         node.inject("ShareGroupHeartbeat", ErrorCode.GROUP_AUTHORIZATION_FAILED)
         with pytest.raises(BrokerError, match="GROUP_AUTHORIZATION_FAILED"):
             consumer.poll(5_000)
@@ -363,18 +431,18 @@ def test_close_after_an_interrupt_releases_the_records(cluster, queue, monkeypat
         consumer.accept(again)
 
 
-def test_close_leaves_the_group(cluster, queue):
-    with member(cluster, queue) as consumer:
+def test_close_leaves_the_group(cluster, queue, either):
+    with either(cluster, queue) as consumer:
         consumer.poll(300)
         assert [each.state for each in list_groups(cluster) if each.id == queue] == ["Stable"]
     assert [each.state for each in list_groups(cluster) if each.id == queue] == ["Empty"]
 
 
-def test_a_restart_of_the_node():
+def test_a_restart_of_the_node(either):
     with Broker(settings=SETTINGS) as node, Cluster(node.bootstrap_servers) as cluster:
         new_queue(cluster, "jobs")
         fill(cluster, "jobs", b"0", b"1")
-        with member(cluster, "jobs") as consumer:
+        with either(cluster, "jobs") as consumer:
             done, lost = polled(consumer, 2)
             consumer.accept(done)
             assert consumer.commit()[0].error is None

@@ -5,13 +5,15 @@ to a node by id, or to a coordinator. After a `retriable` error the request is r
 pauses until the timeout. Exception: `UnreachableError` is not retried. Each attempt looks up the
 controller again. After an error response from a coordinator, the next attempt looks up the
 coordinator again. If the address of a node leads to another node, everything that is known is
-forgotten, and the next attempt begins with the bootstrap addresses. Requests to coordinators use separate connections, because a long fetch would
-delay a heartbeat on the same connection.
+forgotten, and the next attempt begins with the bootstrap addresses; so it is if a broker asks for that
+(KIP-1102). If a node cannot be reached, its address is asked for again. Requests to coordinators use
+separate connections, because a long fetch would delay a heartbeat on the same connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Protocol, Self, TypeVar
 
 from odradek.client.address import Address, Expected, parse_addresses
@@ -80,8 +82,12 @@ class Cluster:
         timeout_ms: int = 30_000,
         connect_timeout_ms: int = 10_000,
         security: Security = PLAINTEXT,
+        rebootstraps: bool = True,
     ) -> None:
         """`timeout_ms` limits the duration of a call with its retries.
+
+        Without `rebootstraps`, `bootstrap` is used only until brokers are known
+        (`metadata.recovery.strategy=none`).
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.
@@ -95,6 +101,7 @@ class Cluster:
         self.connect_timeout_ms = connect_timeout_ms
         self.security = security
         """How the connections are encrypted and authenticated."""
+        self._rebootstraps = rebootstraps
         self._connections: dict[tuple[int, str], Connection] = {}
         self._first: Connection | None = None
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -131,6 +138,7 @@ class Cluster:
             timeout_ms=self.timeout_ms,
             connect_timeout_ms=self.connect_timeout_ms,
             security=self.security,
+            rebootstraps=self._rebootstraps,
         )
 
     def close_connections(self, purpose: str) -> None:
@@ -152,7 +160,9 @@ class Cluster:
         for (_, purpose), connection in self._connections.items():
             if not purpose and not connection.closed:
                 return connection
-        addresses = dict.fromkeys((*self.bootstrap, *(n.address for n in self._nodes())))
+        known = [each.address for each in self._nodes()]
+        first = self.bootstrap if self._rebootstraps or not known else ()
+        addresses = dict.fromkeys((*first, *known))
         failures: list[ClientError] = []
         for address in addresses:
             try:
@@ -192,6 +202,11 @@ class Cluster:
             self._start_over()
             raise
         except UnreachableError as error:
+            with suppress(ClientError):
+                self.refresh([])
+            now = self.metadata.nodes.get(node.id)
+            if now is not None and now.address != node.address:
+                return self._connect(now)
             if node.address in self.bootstrap:
                 raise
             raise UnreachableError(
@@ -341,11 +356,16 @@ class Cluster:
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=t) for t in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
-        response = self.ask_any(request, MetadataResponse)
-        check(response.error_code)
+        response = self.ask_any(request, MetadataResponse, self._check_metadata)
         self.metadata.absorb(response, all_topics=topics is None)
         self._stale -= {each.name for each in response.topics}
         return self.metadata
+
+    def _check_metadata(self, response: MetadataResponse) -> None:
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._rebootstraps:
+            self._start_over()
+            raise MisroutedError("a broker asks the client to begin again")
+        check(response.error_code)
 
     def topic(self, name: str, *, create: bool = False) -> Topic:
         """Return a topic from the cache or from a broker.

@@ -68,4 +68,5 @@ def make_cluster(settings: Mapping[str, object], keywords: Mapping[str, object])
         timeout_ms=given.number_or(TIMEOUT_MS, 60_000, 1),
         connect_timeout_ms=connection.connect_timeout_ms,
         security=connection.security,
+        rebootstraps=connection.recovery.rebootstraps,
     )

@@ -14,8 +14,18 @@ if TYPE_CHECKING:
     from odradek.client.aio.admin import Admin
     from odradek.client.aio.consumer import Batch, Consumer, Record
     from odradek.client.aio.producer import Delivery, Producer, ProducerBatch
+    from odradek.client.aio.share_consumer import ShareConsumer
 
-__all__ = ["Admin", "Batch", "Consumer", "Delivery", "Producer", "ProducerBatch", "Record"]
+__all__ = [
+    "Admin",
+    "Batch",
+    "Consumer",
+    "Delivery",
+    "Producer",
+    "ProducerBatch",
+    "Record",
+    "ShareConsumer",
+]
 
 _MODULES = {
     "Admin": "admin",
@@ -25,6 +35,7 @@ _MODULES = {
     "Producer": "producer",
     "ProducerBatch": "producer",
     "Record": "consumer",
+    "ShareConsumer": "share_consumer",
 }
 
 

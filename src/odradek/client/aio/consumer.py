@@ -28,6 +28,7 @@ from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import ClosedError, SerializationError
 from odradek.client.producer.topic_wait import Reaching
 from odradek.client.serializers.registry import NotRegisteredError
+from odradek.client.shell.telemetry import last_push
 
 __all__ = ["Batch", "Consumer", "Record"]
 
@@ -271,7 +272,8 @@ class Consumer(ConsumerCalls):
                 if commits is not None:
                     await self._wait_until(lambda: commits.is_idle, deadline)
                 self._machine.end_sessions()
-                self._driver.send()
+                self._telemetry.terminate()
+                await self._wait_until(self._telemetry.has_ended, last_push(deadline))
                 await self._call_commit_calls()
             finally:
                 self._end(ClosedError("the consumer is closed", "Make a new one."))

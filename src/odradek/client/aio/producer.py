@@ -38,6 +38,7 @@ from odradek.client.producer.state import (
     committed_offsets,
 )
 from odradek.client.producer.topic_wait import Reaching, TopicWait
+from odradek.client.shell.telemetry import last_push
 
 __all__ = ["Delivery", "Producer", "ProducerBatch"]
 
@@ -307,7 +308,7 @@ class Producer(AsyncShell, ProducerState):
 
     def _has_work(self) -> bool:
         """See `AsyncShell`."""
-        return self._machine.has_batches
+        return self._machine.has_batches or self._telemetry.is_active
 
     def _take_calls(self) -> list[ProducerBatch]:
         """See `AsyncShell`."""
@@ -424,6 +425,8 @@ class Producer(AsyncShell, ProducerState):
                 operation = transaction.end(is_commit=False)
                 limit = Deadline(max(deadline.remaining_ms, ABORT_MS))
                 await self._wait_until(lambda: operation.done, limit)
+            self._telemetry.terminate()
+            await self._wait_until(self._telemetry.has_ended, last_push(deadline))
         finally:
             machine.fail_all(ClosedError("the producer was closed before the record was written"))
             self._call_back()

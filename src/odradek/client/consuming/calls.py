@@ -68,9 +68,7 @@ class ConsumerCalls(Shell, DirectCalls):
 
     def _has_work(self) -> bool:
         """See `Shell`."""
-        machine = self._machine
-        is_member = machine.member is not None and not machine.member.is_at_rest
-        return is_member or (machine.commits is not None and not machine.commits.is_idle)
+        return self._works_alone
 
     def _has_calls(self) -> bool:
         """See `Shell`."""

@@ -30,6 +30,7 @@ from odradek.client.errors import (
     ClosedError,
 )
 from odradek.client.producer.topic_wait import Reaching
+from odradek.client.shell.telemetry import last_push
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +167,7 @@ class Consumer(ConsumerCalls):
         machine = self._machine
         with self._lock:
             machine.polled(monotonic_ms())
-            if machine.member is not None:
+            if machine.member is not None or self._telemetry.is_active:
                 self._keep()
         self._work_on_events()
         self._call_commit_calls()
@@ -320,7 +321,8 @@ class Consumer(ConsumerCalls):
                     if commits is not None:
                         self._wait_until(lambda: commits.is_idle, deadline)
                     self._machine.end_sessions()
-                    self._driver.send()
+                    self._telemetry.terminate()
+                    self._wait_until(self._telemetry.has_ended, last_push(deadline))
                 self._call_commit_calls()
             finally:
                 self._end(ClosedError("the consumer is closed", "Make a new one."))

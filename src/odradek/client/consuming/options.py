@@ -82,6 +82,7 @@ CONSUMER_SETTINGS = (
     "client.rack",
     "default.api.timeout.ms",
     "enable.auto.commit",
+    "enable.metrics.push",
     "exclude.internal.topics",
     "group.id",
     "group.instance.id",

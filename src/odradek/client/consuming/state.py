@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from odradek.client.cluster import Cluster
 from odradek.client.consuming.options import consumer_settings, given_settings
+from odradek.client.core.client_metrics import ConsumerMeter
 from odradek.client.core.commits import CommitOperation, Commits
 from odradek.client.core.consumed_batch import Batch, Record
 from odradek.client.core.consumer import ConsumerMachine
@@ -29,8 +30,9 @@ from odradek.client.errors import (
     RequestTimeoutError,
 )
 from odradek.client.group_metadata import CommittedOffset, GroupMetadata
-from odradek.client.shell.driver import Driver, in_thread
+from odradek.client.shell.driver import Driver, Machine, in_thread
 from odradek.client.shell.settings import connection_of
+from odradek.client.shell.telemetry import telemetry_of
 from odradek.model import uuids
 from odradek.model.topic_partition import TopicPartition
 
@@ -90,6 +92,7 @@ class ConsumerState:
             retry_backoff_max_ms=fetch.retry_backoff_ms_max,
             metadata_max_age_ms=fetch.metadata_max_age_ms,
             creates_topics=given.flag("allow.auto.create.topics", default=True),
+            recovery=self._connection.recovery,
         )
         self._machine = ConsumerMachine(
             options,
@@ -98,9 +101,29 @@ class ConsumerState:
             _time_of_day,
             uuids.to_text(uuid.uuid4().bytes),
         )
+        member = options.member
+        self._meter = ConsumerMeter(
+            lambda: self._machine.member,
+            lambda: len(self._machine.fetcher.states),
+            [
+                ("client_rack", fetch.rack),
+                ("group_id", None if member is None else member.group_id),
+                ("group_instance_id", None if member is None else member.instance_id),
+            ],
+        )
+        self._telemetry = telemetry_of(given, self._routes, self._meter)
 
     def _make_driver(self, run_aside: Callable[[Callable[[], None]], None] = in_thread) -> Driver:
-        return Driver(self._connection, self._routes, [self._machine], run_aside)
+        machines: list[Machine] = [self._machine, self._telemetry]
+        return Driver(self._connection, self._routes, machines, run_aside, self._meter)
+
+    @property
+    def _works_alone(self) -> bool:
+        """Whether something is to be done although the user is in no call."""
+        machine = self._machine
+        is_member = machine.member is not None and not machine.member.is_at_rest
+        is_committing = machine.commits is not None and not machine.commits.is_idle
+        return is_member or is_committing or self._telemetry.is_active
 
     # -- subscriptions --------------------------------------------------------------------------
 

@@ -168,9 +168,9 @@ class ClassicMember(GroupMember):
         request: Message,
         response_class: type[Message],
         read: Callable[[Any, int], None],
+        timeout_ms: int,
     ) -> Ask:
         """Return a request on the way into the group. A late response is ignored."""
-        settings = self._settings
         self._attempt += 1
         self._is_asked = True
         attempt = self._attempt
@@ -187,8 +187,6 @@ class ClassicMember(GroupMember):
             else:
                 self._refused(response, error, now_ms)
 
-        timeout_ms = settings.max_poll_interval_ms + _ANSWER_EXTRA_MS
-        timeout_ms = max(settings.request_timeout_ms, timeout_ms)
         return self._ask(link, request, response_class, outcome, timeout_ms)
 
     def _join_ask(self) -> list[Ask]:
@@ -209,7 +207,9 @@ class ClassicMember(GroupMember):
                 for name, metadata in self._protocol.metadata()
             ],
         )
-        return [self._step(link, request, JoinGroupResponse, self._read_join)]
+        timeout_ms = settings.max_poll_interval_ms + _ANSWER_EXTRA_MS
+        timeout_ms = max(settings.request_timeout_ms, timeout_ms)
+        return [self._step(link, request, JoinGroupResponse, self._read_join, timeout_ms)]
 
     def _read_join(self, response: JoinGroupResponse, now_ms: int) -> None:
         self._joined = response
@@ -241,7 +241,8 @@ class ClassicMember(GroupMember):
             protocol_name=joined.protocol_name,
             assignments=assignments,
         )
-        return [self._step(link, request, SyncGroupResponse, self._read_sync)]
+        timeout_ms = self._settings.request_timeout_ms
+        return [self._step(link, request, SyncGroupResponse, self._read_sync, timeout_ms)]
 
     def _read_sync(self, response: SyncGroupResponse, _now_ms: int) -> None:
         self._backoff.succeeded()

@@ -34,6 +34,10 @@ class CoordinatorAsks:
             return None
         return node, COORDINATOR
 
+    def forget(self) -> None:
+        """Look the coordinator up again."""
+        self._routes.forget_coordinator(GROUP, self._group_id)
+
     def ask(
         self,
         link: Link,

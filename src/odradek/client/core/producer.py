@@ -18,6 +18,7 @@ from odradek.client.core.accumulator import Accumulator
 from odradek.client.core.asks import Ask, Link
 from odradek.client.core.backoff import RandomNumber
 from odradek.client.core.batch_splitting import split
+from odradek.client.core.client_metrics import Spread
 from odradek.client.core.partition_queue import PartitionQueue
 from odradek.client.core.producer_answers import (
     Outcome,
@@ -71,6 +72,8 @@ class ProducerMachine:
         self.next_deadline_ms: int | None = None
         self.error: ClientError | None = None
         """A fatal error: nothing can be sent any more."""
+        self.queue_times = Spread()
+        """The ms between the first record of a batch and its request."""
         self._routes = routes
         self._random = random
         self._on_batch = on_batch
@@ -214,7 +217,7 @@ class ProducerMachine:
             if self._routes.is_ready((leader, PRODUCE)):
                 by_leader.setdefault(leader, []).append(queue)
         self._turn += 1
-        return [self._produce_ask(leader, queues) for leader, queues in by_leader.items()]
+        return [self._produce_ask(leader, queues, now_ms) for leader, queues in by_leader.items()]
 
     def _has_identity(self, queue: PartitionQueue) -> bool:
         """Whether a batch of the partition can get a sequence number, if it needs one."""
@@ -227,7 +230,7 @@ class ProducerMachine:
         # While batches of an older identity are not done, nothing new is sent.
         return queue.ready[0].has_sequence or queue.identity == self._ids.identity
 
-    def _produce_ask(self, leader: int, queues: list[PartitionQueue]) -> Ask:
+    def _produce_ask(self, leader: int, queues: list[PartitionQueue], now_ms: int) -> Ask:
         """Return a request with the oldest batch of as many partitions as fit, in turns."""
         start = self._turn % len(queues)
         size = 0
@@ -238,6 +241,7 @@ class ProducerMachine:
             if batches and size > self.settings.request_bytes_max:
                 break
             batch = queue.take()
+            self.queue_times.add(now_ms - batch.created_ms)
             topic, index = key = queue.topic_partition
             batches[key] = batch
             topics.setdefault(topic, []).append(
@@ -252,14 +256,14 @@ class ProducerMachine:
         )
         self._requests[leader] = self._requests.get(leader, 0) + 1
 
-        def answered(response: ProduceResponse | None, now_ms: int) -> None:
+        def answered(response: ProduceResponse | None, at_ms: int) -> None:
             self._requests[leader] -= 1
-            self._answered(response, batches, now_ms)
+            self._answered(response, batches, at_ms)
 
-        def failed(error: ClientError, now_ms: int) -> None:
+        def failed(error: ClientError, at_ms: int) -> None:
             self._requests[leader] -= 1
             for key, batch in batches.items():
-                self._failed(self.records.active.get(key), batch, Outcome(error), now_ms)
+                self._failed(self.records.active.get(key), batch, Outcome(error), at_ms)
 
         is_version_1 = transaction is not None and not transaction.is_version_2
         link: Link = leader, PRODUCE

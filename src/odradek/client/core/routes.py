@@ -7,13 +7,17 @@ A machine asks `Routes` for leaders and coordinators, and gets None while they a
 wanted is then asked for by the next `poll`. The owner of the machines reports opened and lost
 links, and opens the links in `wanted_links`.
 
+If metadata was wanted and not got for some minutes, or a broker says that the client must begin again, what is
+known is forgotten, and the owner closes all connections, so that the bootstrap addresses are used (KIP-899,
+KIP-1102).
+
 The finalized features come from the ApiVersions response with the highest epoch (KIP-584).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.client.address import Address
 from odradek.client.core.asks import Ask, Link
@@ -41,6 +45,15 @@ UNUSED_TOPIC_MS = 300_000
 CoordinatorKey = tuple[int, str]
 
 
+class Recovery(NamedTuple):
+    """What a client does that cannot get metadata (KIP-899, KIP-1102)."""
+
+    rebootstraps: bool = True
+    """`metadata.recovery.strategy`: whether the bootstrap addresses are used again."""
+    trigger_ms: int = 300_000
+    """`metadata.recovery.rebootstrap.trigger.ms`: after so long without metadata that is wanted."""
+
+
 class Routes:
     """The metadata, coordinators and links that the machines of one client share."""
 
@@ -53,6 +66,7 @@ class Routes:
         retry_backoff_max_ms: int = 1_000,
         metadata_max_age_ms: int = 300_000,
         creates_topics: bool = True,
+        recovery: Recovery = Recovery(),  # noqa: B008  (it cannot be changed)
     ) -> None:
         self.random = random
         self.metadata = ClusterMetadata()
@@ -66,6 +80,9 @@ class Routes:
         """When the last metadata arrived."""
         self.changes = 0
         """How often the metadata may have changed."""
+        self.must_start_over = False
+        """Whether the owner must close all connections, and call `start_over`."""
+        self.recovery = recovery
         self.next_deadline_ms: int | None = None
         """When `poll` must be called again, if nothing happens before. Set by `poll`."""
         self._request_timeout_ms = request_timeout_ms
@@ -79,8 +96,11 @@ class Routes:
         self._asked: frozenset[str] | None = None
         self._asked_all = False
         self._retry_metadata_ms = 0
+        self._lacking_since_ms: int | None = None
+        """Since when metadata is wanted."""
         self._backoff = Backoff(retry_backoff_ms, retry_backoff_max_ms, random)
         self._ready: set[Link] = set()
+        self._losses: dict[Link, int] = {}
         self._coordinators: dict[CoordinatorKey, int] = {}
         self._coordinator_errors: dict[CoordinatorKey, BrokerError] = {}
         self._wanted_coordinators: set[CoordinatorKey] = set()
@@ -115,14 +135,23 @@ class Routes:
     def lost(self, link: Link, error: ClientError | None = None) -> None:
         """Note that a link is closed, or cannot be opened, and why. Leaders may have moved."""
         self.last_error = error or self.last_error
+        self._losses[link] = self.losses(link) + 1
         self._ready.discard(link)
         self.wanted_links.discard(link)
         self._stale.update(self._used_ms)
         for key in [key for key, node in self._coordinators.items() if node == link[0]]:
             self.forget_coordinator(*key)
 
+    def losses(self, link: Link) -> int:
+        """Return how often a link was closed, or could not be opened."""
+        return self._losses.get(link, 0)
+
     def start_over(self) -> None:
-        """Forget the nodes and coordinators: the address of a node leads to another one (KIP-1242)."""
+        """Forget the nodes and coordinators: the address of a node leads to another one (KIP-1242).
+
+        Or see `must_start_over`.
+        """
+        self.must_start_over = False
         self.metadata.forget_nodes()
         self._stale.update(self._used_ms)
         for key in list(self._coordinators):
@@ -208,10 +237,13 @@ class Routes:
     def poll(self, now_ms: int) -> list[Ask]:
         """Return the requests that are due."""
         asks = self._metadata_asks(now_ms) + self._coordinator_asks(now_ms)
+        self._look_for_recovery(now_ms)
         is_used = self._used_ms or self._wants_all
         due = [self.metadata_at_ms + self._metadata_max_age_ms] if is_used else []
         if self._asked is None and self._is_outdated:
             due.append(self._retry_metadata_ms)
+        if self._lacking_since_ms is not None and self.recovery.rebootstraps:
+            due.append(self._lacking_since_ms + self.recovery.trigger_ms)
         if self._wanted_coordinators - self._asked_coordinators:
             due.append(self._retry_coordinators_ms)
         self.next_deadline_ms = min(due, default=None)
@@ -225,6 +257,18 @@ class Routes:
     def _is_outdated(self) -> bool:
         lacks_topics = self._wants_all and not self.has_all_topics
         return bool(self._stale) or lacks_topics or self._lacks_nodes()
+
+    def _look_for_recovery(self, now_ms: int) -> None:
+        """Start over if metadata is wanted for too long."""
+        if self._asked is None and not self._is_outdated:
+            self._lacking_since_ms = None
+        elif self._lacking_since_ms is None:
+            self._lacking_since_ms = now_ms
+        elif self.recovery.rebootstraps and now_ms >= (
+            self._lacking_since_ms + self.recovery.trigger_ms
+        ):
+            self._lacking_since_ms = now_ms
+            self.must_start_over = True
 
     def _metadata_asks(self, now_ms: int) -> list[Ask]:
         if self._asked is not None or now_ms < self._retry_metadata_ms:
@@ -266,11 +310,14 @@ class Routes:
         asked, self._asked = self._asked or frozenset(), None
         error = broker_error(response.error_code, subject="metadata")
         if error is not None or not response.brokers:
+            if error is not None and error.code == ErrorCode.REBOOTSTRAP_REQUIRED:
+                self.must_start_over = self.recovery.rebootstraps
             self._metadata_error(error or ClientError("the metadata has no brokers"), now_ms)
             return
         self.has_answered = True
         self.last_error = None
         self.metadata_at_ms = now_ms
+        self._lacking_since_ms = None
         self.changes += 1
         self.metadata.absorb(response, all_topics=self._asked_all)
         self.has_all_topics = self._asked_all and self._wants_all
@@ -328,9 +375,10 @@ class Routes:
             if error is not None:
                 self._coordinator_failed(key, error, now_ms)
                 return
-            self.metadata.nodes.setdefault(
-                each.node_id, Node(each.node_id, Address(each.host, each.port))
-            )
+            address = Address(each.host, each.port)
+            known = self.metadata.nodes.get(each.node_id)
+            if known is None or known.address != address:
+                self.metadata.nodes[each.node_id] = Node(each.node_id, address)
             self._coordinators[key] = each.node_id
         self._asked_coordinators.discard(key)
         self._wanted_coordinators.discard(key)

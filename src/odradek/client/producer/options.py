@@ -60,6 +60,7 @@ PRODUCER_SETTINGS = (
     "compression.level",
     "compression.type",
     "enable.idempotence",
+    "enable.metrics.push",
     "key.serializer",
     "metadata.max.age.ms",
     "partitioner",

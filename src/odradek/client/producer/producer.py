@@ -39,6 +39,7 @@ from odradek.client.producer.state import (
 )
 from odradek.client.producer.topic_wait import Reaching, TopicWait
 from odradek.client.shell.keeper import Shell
+from odradek.client.shell.telemetry import last_push
 from odradek.records.compiled import COMPILED
 
 __all__ = ["Delivery", "Producer", "ProducerBatch"]
@@ -307,7 +308,7 @@ class Producer(Shell, ProducerState):
 
     def _has_work(self) -> bool:
         """See `Shell`."""
-        return self._machine.has_batches
+        return self._machine.has_batches or self._telemetry.is_active
 
     def _has_calls(self) -> bool:
         """See `Shell`."""
@@ -455,5 +456,7 @@ class Producer(Shell, ProducerState):
                     lambda: operation.done, Deadline(max(deadline.remaining_ms, ABORT_MS))
                 )
             machine.fail_all(ClosedError("the producer was closed before the record was written"))
+            self._telemetry.terminate()
+            self._wait_until(self._telemetry.has_ended, last_push(deadline))
         self._finish_calls(deadline)
         self._end(ClosedError("the producer is closed", "Make a new one."))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from odradek.client.cluster import Cluster
+from odradek.client.core.client_metrics import ProducerMeter
 from odradek.client.core.operation import Operation
 from odradek.client.core.producer import ProducerMachine
 from odradek.client.core.producer_batch import ProducerBatch, Waiter
@@ -29,8 +30,9 @@ from odradek.client.errors import (
 from odradek.client.group_metadata import CommittedOffset, GroupMetadata
 from odradek.client.producer.options import given_settings, producer_settings
 from odradek.client.producer.serializing import serializers
-from odradek.client.shell.driver import Driver, in_thread
+from odradek.client.shell.driver import Driver, Machine, in_thread
 from odradek.client.shell.settings import connection_of
+from odradek.client.shell.telemetry import telemetry_of
 from odradek.model.topic_partition import TopicPartition
 
 Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
@@ -89,14 +91,18 @@ class ProducerState:
             retry_backoff_max_ms=options.retry_backoff_ms_max,
             metadata_max_age_ms=given.number_or("metadata.max.age.ms", 300_000),
             creates_topics=options.creates_topics,
+            recovery=self._connection.recovery,
         )
         self._machine = ProducerMachine(
             options, self._routes, _random_number, waiter=waiter, on_batch=self._batch_done
         )
         self._records = self._machine.records
+        self._meter = ProducerMeter(self._machine.queue_times, options.transactional_id)
+        self._telemetry = telemetry_of(given, self._routes, self._meter)
 
     def _make_driver(self, run_aside: Callable[[Callable[[], None]], None] = in_thread) -> Driver:
-        return Driver(self._connection, self._routes, [self._machine], run_aside)
+        machines: list[Machine] = [self._machine, self._telemetry]
+        return Driver(self._connection, self._routes, machines, run_aside, self._meter)
 
     # -- records --------------------------------------------------------------------------------
 

@@ -197,6 +197,11 @@ class ShareMachine:
         """Whether acknowledgements have no result yet."""
         return any(leader.has_acknowledgements for leader in self._leaders.values())
 
+    @property
+    def has_records(self) -> bool:
+        """Whether `take` may return records."""
+        return bool(self._buffered)
+
     def take(self, now_ms: int) -> list[ShareRecord]:
         """Return the buffered records. They wait for an acknowledgement from now on.
 

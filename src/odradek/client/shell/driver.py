@@ -23,6 +23,7 @@ from odradek.client.address import Address, Expected
 from odradek.client.connection import Connection
 from odradek.client.core.asks import Ask, Link
 from odradek.client.core.backoff import Backoff
+from odradek.client.core.client_metrics import ClientMeter
 from odradek.client.core.routes import Routes
 from odradek.client.deadline import monotonic_ms
 from odradek.client.errors import (
@@ -83,6 +84,7 @@ class Opening:
         self._lock = threading.Lock()
         self._addresses = addresses
         self._known = known
+        self.is_renewal = known is not None
         self._expected = expected
         self._client_id = driver.client_id
         self._timeout_ms = driver.connect_timeout_ms
@@ -201,8 +203,13 @@ class Driver:
         routes: Routes,
         machines: Sequence[Machine],
         run_aside: Callable[[Callable[[], None]], None] = in_thread,
+        meter: ClientMeter | None = None,
     ) -> None:
-        """`run_aside` runs a function that waits for others in another thread."""
+        """`run_aside` runs a function that waits for others in another thread.
+
+        `meter` hears of new connections and of responses.
+        """
+        self._meter = meter
         self.run_aside = run_aside
         self.client_id = connection.client_id
         self.connect_timeout_ms = connection.connect_timeout_ms
@@ -247,6 +254,9 @@ class Driver:
             for machine in self._machines:
                 for ask in machine.poll(now_ms):
                     again |= not self._perform(ask, now_ms)
+            if self._routes.must_start_over:
+                self._start_over("the client begins again with the bootstrap addresses")
+                again = True
             again |= self._open_wanted(now_ms)
             self._send_waiting(now_ms)
 
@@ -342,6 +352,8 @@ class Driver:
         for link, opening in [each for each in self._opening.items() if each[1].done]:
             del self._opening[link]
             if opening.connection is not None:
+                if self._meter is not None and not opening.is_renewal:
+                    self._meter.opened()
                 self._opened(link, opening.connection)
             else:
                 assert opening.error is not None
@@ -370,7 +382,7 @@ class Driver:
         self._not_before_ms[link] = now_ms + backoff.failed()
         node = self._routes.node(link[0])
         if isinstance(error, MisroutedError):
-            self._start_over()
+            self._start_over("a node has another address now")
         elif node is not None and node.address not in self._bootstrap:
             error = UnreachableError(
                 f"broker {node.id} advertises {node.address}, but {error}",
@@ -379,10 +391,12 @@ class Driver:
             )
         self._routes.lost(link, error)
 
-    def _start_over(self) -> None:
+    def _start_over(self, reason: str) -> None:
         """Close all connections, so that the bootstrap addresses are used."""
+        for link in [each for each in self._opening if each is not None]:
+            self._opening.pop(link).abandon()
         for connection in self._all():
-            self._drop(connection, DisconnectedError("a node has another address now"))
+            self._drop(connection, DisconnectedError(reason))
         self._routes.start_over()
 
     def _drop(self, connection: Connection, error: ClientError) -> None:
@@ -415,8 +429,9 @@ class Driver:
             connection = self._any()
             if connection is None:
                 if None not in self._opening:
-                    nodes = self._routes.metadata.nodes.values()
-                    addresses = dict.fromkeys((*self._bootstrap, *(n.address for n in nodes)))
+                    known = [each.address for each in self._routes.metadata.nodes.values()]
+                    is_bootstrap = self._routes.recovery.rebootstraps or not known
+                    addresses = dict.fromkeys((*(self._bootstrap if is_bootstrap else ()), *known))
                     self._opening[None] = Opening(list(addresses), self)
                 return
             self._send(connection, self._waiting.popleft(), now_ms)
@@ -492,7 +507,13 @@ class Driver:
                 response = connection.poll(waiting[0].pending)
                 if response is None:
                     return
-                waiting.popleft().ask.on_answer(response, monotonic_ms())
+                ask, _, expires_ms = waiting.popleft()
+                now_ms = monotonic_ms()
+                if self._meter is not None:
+                    node_id = None if ask.link is None else ask.link[0]
+                    took_ms = now_ms - expires_ms + ask.timeout_ms
+                    self._meter.answered(node_id, ask.request, response, took_ms)
+                ask.on_answer(response, now_ms)
             del self._under_way[connection]
         except ClientError as error:
             self._drop(connection, error)

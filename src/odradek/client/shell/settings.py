@@ -8,11 +8,14 @@ from typing import NamedTuple, TypeVar
 
 from odradek.client.address import Address, parse_addresses
 from odradek.client.cluster import Cluster
+from odradek.client.core.routes import Recovery
 from odradek.client.security import SECURITY_SETTINGS, Security, parse_security
 
 CONNECTION_SETTINGS = (
     "bootstrap.servers",
     "client.id",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy",
     "reconnect.backoff.ms",
     "reconnect.backoff.max.ms",
     "socket.connection.setup.timeout.ms",
@@ -20,6 +23,7 @@ CONNECTION_SETTINGS = (
 )
 """The names of the settings that all clients have."""
 _OTHER_NAMES = {"metadata.broker.list": "bootstrap.servers"}
+_STRATEGIES = {"rebootstrap": True, "none": False}
 _WORDS = {"true": True, "false": False}
 
 T = TypeVar("T")
@@ -34,6 +38,7 @@ class ConnectionSettings(NamedTuple):
     reconnect_backoff_ms: int
     reconnect_backoff_ms_max: int
     security: Security
+    recovery: Recovery = Recovery()
 
 
 def connection_of(cluster: Cluster) -> ConnectionSettings:
@@ -157,6 +162,10 @@ class Given:
             backoff_ms,
             max(backoff_ms, self.number_or("reconnect.backoff.max.ms", 1_000)),
             parse_security({each: self.text(each) for each in SECURITY_SETTINGS if self.has(each)}),
+            Recovery(
+                self.choice("metadata.recovery.strategy", _STRATEGIES, default=True),
+                self.number_or("metadata.recovery.rebootstrap.trigger.ms", 300_000),
+            ),
         )
 
 
