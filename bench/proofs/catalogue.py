@@ -142,6 +142,21 @@ LONG_TESTS = (
         ),
     ),
     LongTest(
+        "streams-assignments", "assignments of tasks to 10 000 Streams groups, as Apache Kafka's", 50_000,
+        _pytest("tests/streams/test_assignor.py"), "ODRADEK_STREAMS_GROUPS",
+        concerns=("src/odradek/core/group/streams/assignor.py", "tests/streams/test_assignor.py"),
+    ),
+    LongTest(
+        "streams-applications",
+        "Kafka Streams 4.4 on Odradek, on Apache Kafka 4.4 and on clusters of both", 1,
+        _pytest("-m", "long", "tests/oracle/streams_histories/test_applications.py"),
+        concerns=(
+            "src/odradek/core/group/streams/reconcile.py",
+            "tests/oracle/streams_histories/test_applications.py",
+            "tests/oracle/streams_histories/word_count.py",
+        ),
+    ),
+    LongTest(
         "connect-rest", "requests to Connect's REST API, answered by Apache Kafka's worker", 1,
         _pytest("-m", "long", "tests/oracle/test_java_connect_rest.py"),
         concerns=("src/odradek/core/connect", "tests/connect/rest_script.py"),
@@ -305,6 +320,18 @@ LONG_TESTS = (
             "src/odradek/core/metadata",
             "tests/crash/migration_loop.py",
             "tests/crash/test_migration.py",
+        ),
+    ),
+    LongTest(
+        "next-release",
+        "kills in quorums of Odradek and Apache Kafka 4.4, which have formatted for each other; and the levels of "
+        "features rise with 4.3 and 4.4, a kill after each", 40,
+        _pytest("-m", "long", "tests/crash/test_next_release_kills.py"),
+        "ODRADEK_RELEASE_KILLS", divisor=2,
+        concerns=(
+            "src/odradek/core/metadata",
+            "tests/crash/next_loop.py",
+            "tests/crash/test_next_release_kills.py",
         ),
     ),
     LongTest(

@@ -44,7 +44,7 @@ class Broker(abc.ABC):
 
     name: str
     """The name of the broker in tables."""
-    start_seconds_max = 60.0
+    start_seconds_max = 180.0
     variables_removed: frozenset[str] = frozenset({"PYTHONDONTWRITEBYTECODE"})
     """Environment variables that the broker does not get. It uses bytecode files, as after an
     installation, even if the shell forbids them."""

@@ -60,7 +60,7 @@ QUICK_SETTINGS = {
     "transaction.state.log.num.partitions": "4",
 }
 """Timeouts that are shorter than the defaults, so that many failures fit into a test."""
-SYNC_SECONDS_MAX = 60.0
+SYNC_SECONDS_MAX = 180.0
 
 ResultT = TypeVar("ResultT")
 

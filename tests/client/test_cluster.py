@@ -9,6 +9,7 @@ from tests.client.fake_broker import NODE_ID, Disconnect
 from odradek.client import cluster as cluster_module
 from odradek.client import fan_out
 from odradek.client.address import Address
+from odradek.client.admin.admin import make_cluster
 from odradek.client.cluster import GROUP, TRANSACTION, Cluster
 from odradek.client.errors import (
     BrokerError,
@@ -87,6 +88,17 @@ def test_an_address_that_leads_to_another_node(fake, cluster):
     assert (asked.cluster_id, asked.node_id) == ("cluster", NODE_ID)
     fake.answers[API_VERSIONS] = lambda _: own
     assert not cluster.node(NODE_ID).closed
+
+
+def test_addresses_are_not_checked_without_the_setting(fake):
+    fake.cluster_id = "cluster"
+    settings = {"bootstrap.servers": str(fake.address), "metadata.cluster.check.enable": "false"}
+    with make_cluster(settings, {}) as cluster:
+        cluster.refresh([])
+        cluster.any().close()
+        assert not cluster.copy().checks_nodes
+        cluster.node(NODE_ID)
+    assert {each.cluster_id for each in fake.requests[API_VERSIONS]} == {None}
 
 
 def test_a_connection_that_breaks_is_made_again(fake, cluster):

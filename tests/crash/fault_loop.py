@@ -27,7 +27,7 @@ PARTITIONS = 3
 IN_FLIGHT_MAX = 3000
 """Maximum number of unacknowledged records. The producer waits if this number is reached."""
 ACKNOWLEDGED_BETWEEN_FAULTS = 300
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 
 @dataclass

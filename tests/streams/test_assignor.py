@@ -172,6 +172,7 @@ def test_every_task_is_assigned_once():
 
 
 @pytest.mark.java
+@pytest.mark.timeout(300 + GROUPS // 20)
 def test_assigns_as_apache_kafka():
     try:
         class_path = next_jars()[0].parent / "*"
@@ -186,7 +187,7 @@ def test_assigns_as_apache_kafka():
         check=True,
         stdout=subprocess.PIPE,
         encoding="utf-8",
-        timeout=600,
+        timeout=3600,
     )  # fmt: skip
     theirs = run.stdout.splitlines()
     assert len(theirs) == len(asked)

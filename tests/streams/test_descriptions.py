@@ -178,6 +178,19 @@ def test_a_description_that_is_too_large_is_not_asked_for_again(groups):
     assert described(groups).topology_description_status == NOT_STORED
 
 
+def test_a_description_that_a_coordinator_of_apache_kafka_had_is_asked_for_again(groups):
+    """Such a coordinator keeps it in memory. The log has only the epoch."""
+    groups.enter("a", version=1)
+    push(groups)
+    groups.groups.shard_of(GROUP).machine.streams.descriptions.set(GROUP, None)
+    assert described(groups).topology_description_status == NOT_STORED
+    assert asked(groups)
+    push(groups)
+    assert described(groups).topology_description_status == AVAILABLE
+    wait(groups, 40, "a")
+    assert not asked(groups)
+
+
 def test_offsets_of_tasks_are_shown(groups):
     groups.enter("a")
     two = [TaskOffset(subtopology_id="0", partition=each, offset=each * 5) for each in (2, 1)]

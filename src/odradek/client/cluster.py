@@ -83,8 +83,10 @@ class Cluster:
         connect_timeout_ms: int = 10_000,
         security: Security = PLAINTEXT,
         rebootstraps: bool = True,
+        checks_nodes: bool = True,
     ) -> None:
-        """`timeout_ms` limits the duration of a call with its retries.
+        """`timeout_ms` limits the duration of a call with its retries. With `checks_nodes`, a node says
+        whether a connection has reached the cluster and the node that was meant (KIP-1242).
 
         Without `rebootstraps`, `bootstrap` is used only until brokers are known
         (`metadata.recovery.strategy=none`).
@@ -101,6 +103,7 @@ class Cluster:
         self.connect_timeout_ms = connect_timeout_ms
         self.security = security
         """How the connections are encrypted and authenticated."""
+        self.checks_nodes = checks_nodes
         self._rebootstraps = rebootstraps
         self._connections: dict[tuple[int, str], Connection] = {}
         self._first: Connection | None = None
@@ -139,6 +142,7 @@ class Cluster:
             connect_timeout_ms=self.connect_timeout_ms,
             security=self.security,
             rebootstraps=self._rebootstraps,
+            checks_nodes=self.checks_nodes,
         )
 
     def close_connections(self, purpose: str) -> None:
@@ -197,7 +201,8 @@ class Cluster:
 
     def _connect(self, node: Node) -> Connection:
         try:
-            return self._open(node.address, self.metadata.expected(node.id))
+            expected = self.metadata.expected(node.id) if self.checks_nodes else None
+            return self._open(node.address, expected)
         except MisroutedError:
             self._start_over()
             raise

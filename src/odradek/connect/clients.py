@@ -67,6 +67,7 @@ class Clients:
             client_id=connection.client_id,
             connect_timeout_ms=connection.connect_timeout_ms,
             security=connection.security,
+            checks_nodes=connection.checks_nodes,
         )
 
     def plain_consumer(self, client_id: str, *, reads_committed: bool) -> Consumer:
@@ -143,6 +144,7 @@ class Clients:
             client_id=merged.get("client.id", client_id),
             connect_timeout_ms=connection.connect_timeout_ms,
             security=connection.security,
+            checks_nodes=connection.checks_nodes,
         )
 
     def producer(

@@ -69,4 +69,5 @@ def make_cluster(settings: Mapping[str, object], keywords: Mapping[str, object])
         connect_timeout_ms=connection.connect_timeout_ms,
         security=connection.security,
         rebootstraps=connection.recovery.rebootstraps,
+        checks_nodes=connection.checks_nodes,
     )

@@ -214,6 +214,7 @@ class Driver:
         self.client_id = connection.client_id
         self.connect_timeout_ms = connection.connect_timeout_ms
         self.security = connection.security
+        self._checks_nodes = connection.checks_nodes
         self.wake_up = WakeUp()
         self._bootstrap = connection.bootstrap
         self._routes = routes
@@ -324,7 +325,8 @@ class Driver:
                 self._opened(link, first)
                 is_ready = True
             else:
-                expected = self._routes.metadata.expected(node.id)
+                metadata = self._routes.metadata
+                expected = metadata.expected(node.id) if self._checks_nodes else None
                 self._opening[link] = Opening([node.address], self, expected=expected)
         return is_ready
 

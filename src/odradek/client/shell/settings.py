@@ -16,6 +16,7 @@ CONNECTION_SETTINGS = (
     "client.id",
     "metadata.recovery.rebootstrap.trigger.ms",
     "metadata.recovery.strategy",
+    "metadata.cluster.check.enable",
     "reconnect.backoff.ms",
     "reconnect.backoff.max.ms",
     "socket.connection.setup.timeout.ms",
@@ -39,6 +40,9 @@ class ConnectionSettings(NamedTuple):
     reconnect_backoff_ms_max: int
     security: Security
     recovery: Recovery = Recovery()
+    checks_nodes: bool = True
+    """Whether to check that an address leads to the cluster and node that it is known for (KIP-1242). A
+    client that may not start over does not check."""
 
 
 def connection_of(cluster: Cluster) -> ConnectionSettings:
@@ -50,6 +54,7 @@ def connection_of(cluster: Cluster) -> ConnectionSettings:
         50,
         1_000,
         cluster.security,
+        checks_nodes=cluster.checks_nodes,
     )
 
 
@@ -155,6 +160,11 @@ class Given:
         if not self.text("bootstrap.servers"):
             raise ValueError("bootstrap.servers is missing; write host:port[,host:port…]")
         backoff_ms = self.number_or("reconnect.backoff.ms", 50)
+        recovery = Recovery(
+            self.choice("metadata.recovery.strategy", _STRATEGIES, default=True),
+            self.number_or("metadata.recovery.rebootstrap.trigger.ms", 300_000),
+        )
+        checks_nodes = self.flag("metadata.cluster.check.enable", default=True)
         return ConnectionSettings(
             parse_addresses(self.text("bootstrap.servers")),
             self.text("client.id", "odradek"),
@@ -162,10 +172,8 @@ class Given:
             backoff_ms,
             max(backoff_ms, self.number_or("reconnect.backoff.max.ms", 1_000)),
             parse_security({each: self.text(each) for each in SECURITY_SETTINGS if self.has(each)}),
-            Recovery(
-                self.choice("metadata.recovery.strategy", _STRATEGIES, default=True),
-                self.number_or("metadata.recovery.rebootstrap.trigger.ms", 300_000),
-            ),
+            recovery,
+            checks_nodes and recovery.rebootstraps,
         )
 
 

@@ -124,7 +124,7 @@ class Descriptions:
             epoch = request.topology.epoch
         if isinstance(group, StreamsGroup) and group.topology is not None:
             epoch, known = group.topology.epoch, group.description_epochs
-        if epoch < 0 or epoch in known:
+        if epoch < 0 or epoch == known.failed or self._is_stored(request.group_id, epoch, known):
             return
         asked, now_ms = self._asked.get(request.group_id), self._state.clock.now_ms()
         attempts = 0
@@ -138,6 +138,15 @@ class Descriptions:
         self._asked[request.group_id] = _Asked(epoch, attempts, now_ms + delay_ms)
         response.topology_description_required = True
         self._state.note(request.group_id, f"{request.member_id} is asked to describe the topology")
+
+    def _is_stored(
+        self, group_id: str, topology_epoch: int, known: records.DescriptionEpochs
+    ) -> bool:
+        """Whether the description of a topology is here. A coordinator of Apache Kafka had its own."""
+        found = self._stored.get(group_id)
+        return known.stored == topology_epoch and (
+            found is not None and found.topology_epoch == topology_epoch
+        )
 
     def update(self, request: Request) -> Result:
         """Process StreamsGroupTopologyDescriptionUpdate. `validate` must have accepted the request.
