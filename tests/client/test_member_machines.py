@@ -372,6 +372,22 @@ def test_commits_of_outsiders(make):
 # -- random histories ----------------------------------------------------------------------------
 
 
+def test_a_late_user_is_told_of_the_newest_target_only(make):
+    # After an error the late member says that it has nothing, so the coordinator gives others a part
+    # of what the member has not told its user yet.
+    lab = make()
+    late = lab.user(kind="consumer")
+    late.polls = False
+    lab.run(10_000)
+    lab.user(kind="consumer")
+    lab.run(10_000)
+    lab.refusals[ConsumerGroupHeartbeatRequest] = [E.COORDINATOR_LOAD_IN_PROGRESS] * 2
+    lab.run(20_000)
+    late.polls = True
+    lab.until(lab.is_shared)
+    assert kinds(late) == ["Assigned"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", seeds(HISTORIES))
 def test_members_agree_in_the_end(make, kind, seed):

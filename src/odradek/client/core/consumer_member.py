@@ -82,13 +82,15 @@ class ConsumerMember(HeartbeatMember):
         """See `HeartbeatMember`."""
         return self._names.poll(now_ms), self._names.next_deadline_ms
 
-    def _take(self, response: Any, now_ms: int) -> None:
+    def _take(self, response: Any, now_ms: int) -> bool:
         """See `HeartbeatMember`."""
+        before = self._target
         if response.assignment is not None:
             self._target = {
                 each.topic_id: tuple(each.partitions)
                 for each in response.assignment.topic_partitions
             }
+        return self._target != before
 
     def _forget(self) -> None:
         """See `HeartbeatMember`."""

@@ -11,7 +11,8 @@
 Each heartbeat carries the epoch of the member, and of the other fields only those that have changed since
 the coordinator last answered; all of them after an error, and when joining. A response to a heartbeat of
 an earlier epoch is ignored. One reconciliation is done at a time, first what is revoked, then what is
-new; then the coordinator is told at once.
+new; then the coordinator is told at once. If the target changes, what the user has not been told yet is
+compared again.
 
 The member id is made by the client, and kept. If the user does not poll for `max_poll_interval_ms`, the
 member leaves at once, and joins again when the user polls.
@@ -98,8 +99,8 @@ class HeartbeatMember(GroupMember):
         """Return a heartbeat, and the fields that the coordinator knows if it answers."""
         raise NotImplementedError
 
-    def _take(self, response: Any, now_ms: int) -> None:
-        """Take the target from a response."""
+    def _take(self, response: Any, now_ms: int) -> bool:
+        """Take the target from a response. Return whether it has changed."""
         raise NotImplementedError
 
     def _forget(self) -> None:
@@ -255,7 +256,11 @@ class HeartbeatMember(GroupMember):
         self._member_id = response.member_id or self._member_id
         self._beat_every_ms = response.heartbeat_interval_ms
         self._beat_at_ms = now_ms + self._beat_every_ms
-        self._take(response, now_ms)
+        if self._take(response, now_ms) and self.state == MemberState.RECONCILING:
+            # The coordinator may have given to others what the user has not been told of yet.
+            self._events.drop_waiting()
+            if not self._events:
+                self.state = MemberState.STABLE
         if self.state == sent_in and sent_in in (
             MemberState.JOINING,
             MemberState.ACKNOWLEDGING,

@@ -172,8 +172,9 @@ class StreamsMember(HeartbeatMember):
         events.append(Assigned(tuple(sorted(wanted - self.assignment))))
         return events
 
-    def _take(self, response: Any, now_ms: int) -> None:
+    def _take(self, response: Any, now_ms: int) -> bool:
         """See `HeartbeatMember`."""
+        before = self._target
         self.heartbeat_interval_ms = response.heartbeat_interval_ms
         self._reports = response.acceptable_recovery_lag >= 0
         self._report_every_ms = response.task_offset_interval_ms
@@ -193,6 +194,7 @@ class StreamsMember(HeartbeatMember):
         warmup = response.warmup_tasks
         if active is not None and standby is not None and warmup is not None:
             self._target = Tasks(_task_set(active), _task_set(standby), _task_set(warmup))
+        return self._target != before
 
     def _forget(self) -> None:
         """See `HeartbeatMember`."""
