@@ -1,7 +1,8 @@
 // Builds topologies with Kafka Streams' DSL, and pipes records through its TopologyTestDriver.
 //
 // Each line of the input is a JSON object (see oracle.py); each line of the output is the answer: the
-// text of the topology, and for each step the records of each topic, in hexadecimal. The functions of
+// text of the topology, and for each step the records of each topic, in hexadecimal; with `wire`, what a
+// Streams group is told of the topology. The functions of
 // the topologies are those of functions.py, by name.
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -61,7 +62,7 @@ public class TopologyOracle extends Operators {
         return found;
     }
 
-    static ObjectNode run(JsonNode request) {
+    static ObjectNode run(JsonNode request) throws Exception {
         JsonNode settings = request.get("settings");
         Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, "app");
@@ -83,6 +84,10 @@ public class TopologyOracle extends Operators {
         build(builder, request.get("topology"));
         Topology topology = builder.build(config);
         answer.put("describe", topology.describe().toString());
+        if (request.has("wire")) {
+            answer.set("wire", WireTopology.of(topology, config));
+            return answer;
+        }
         ArrayNode steps = answer.putArray("steps");
         Map<String, TestOutputTopic<byte[], byte[]>> outputs = new TreeMap<>();
         Map<String, TestInputTopic<byte[], byte[]>> inputs = new TreeMap<>();

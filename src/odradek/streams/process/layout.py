@@ -14,7 +14,12 @@ from odradek.core.streams.stores.definition import Kind, StoreDefinition
 from odradek.core.streams.topology.definition import Subtopology, Topology
 
 DAY_MS = 86_400_000
-_SEGMENT_BYTES = "52428800"
+REPARTITION_SETTINGS = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "segment.bytes": "52428800",
+    "message.timestamp.type": "CreateTime",
+}
 
 
 class InternalTopic(NamedTuple):
@@ -68,12 +73,7 @@ class Layout:
             InternalTopic(
                 name,
                 self.partitions[name],
-                {
-                    "cleanup.policy": "delete",
-                    "retention.ms": "-1",
-                    "segment.bytes": _SEGMENT_BYTES,
-                    "message.timestamp.type": "CreateTime",
-                },
+                REPARTITION_SETTINGS,
             )
             for name in self._internal
         ]
