@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 
+import pytest
 from tests.support.child import Child
 from tests.support.run_seed import run_seed
 
@@ -21,11 +22,20 @@ from odradek.testing import Broker
 
 KILLS = int(os.environ.get("ODRADEK_STREAMS_KILLS", "3"))
 """The number of faults: all but one kill a process, the other stops it until it has lost its tasks."""
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 LINES = 500
 BAD = 0.1
 """The share of lines that cannot be decoded."""
+PARTITIONS = 4
+SESSION_SECONDS = {"classic": 1, "streams": 3}
+"""After so long without a heartbeat, a process has lost its tasks."""
 BROKER = {
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.heartbeat.interval.ms": "100",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.session.timeout.ms": "3000",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.num.standby.replicas": "1",
     "group.min.session.timeout.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
@@ -47,9 +57,10 @@ if __name__ == "__main__":
     app.run(
         processing_guarantee="exactly_once_v2",
         commit_interval_ms=20,
+        group_protocol=sys.argv[2],
         session_timeout_ms=1000,
         heartbeat_interval_ms=100,
-        transaction_timeout_ms=1000,
+        transaction_timeout_ms=int(sys.argv[3]) * 1000,
     )
 """
 
@@ -57,7 +68,7 @@ if __name__ == "__main__":
 def totals_of_core(lines):
     """Return what the core counts."""
     program = {"__name__": "words"}
-    sys_argv, sys.argv = sys.argv, ["words.py", "localhost:1"]
+    sys_argv, sys.argv = sys.argv, ["words.py", "localhost:1", "classic", "1"]
     try:
         exec(PROGRAM, program)
     finally:
@@ -82,7 +93,7 @@ class Output:
             isolation_level="read_committed",
         )
         self.consumer.assign(
-            [("word-counts", 0, 0), ("word-counts", 1, 0), ("failed", 0, 0)],
+            [("failed", 0, 0), *(("word-counts", each, 0) for each in range(PARTITIONS))],
         )
 
     def read(self):
@@ -95,20 +106,23 @@ class Output:
             self.totals[word] = total
 
 
-def test_words_are_counted_once_although_processes_are_killed_and_stopped(tmp_path):
+@pytest.mark.slow("processes start and are killed several times")
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_words_are_counted_once_although_processes_are_killed_and_stopped(tmp_path, protocol):
     draw = random.Random(run_seed())
     program = tmp_path / "words.py"
     program.write_text(PROGRAM, encoding="utf-8")
     lines = []
     with Broker(settings=BROKER) as broker:
-        broker.create_topics({"lines": 2, "word-counts": 2, "failed": 1})
+        broker.create_topics({"lines": PARTITIONS, "word-counts": PARTITIONS, "failed": 1})
         bootstrap = broker.bootstrap_servers
         output = Output(bootstrap)
         processes = []
 
         def start():
             file = tmp_path / f"process-{len(processes)}"
-            processes.append(Child([sys.executable, program, bootstrap], output=file))
+            words = [sys.executable, program, bootstrap, protocol, str(SESSION_SECONDS[protocol])]
+            processes.append(Child(words, output=file))
             return processes[-1]
 
         running = [start(), start()]
@@ -133,7 +147,7 @@ def test_words_are_counted_once_although_processes_are_killed_and_stopped(tmp_pa
                     victim = draw.randrange(2)
                     if turn == stop:
                         running[victim].signal(signal.SIGSTOP)
-                        time.sleep(1.5)
+                        time.sleep(SESSION_SECONDS[protocol] * 1.2)
                         running[victim].signal(signal.SIGCONT)
                         continue
                     running[victim].kill()
@@ -147,7 +161,8 @@ def test_words_are_counted_once_although_processes_are_killed_and_stopped(tmp_pa
                     output.read()
                 assert output.totals == wanted, [each.last_words for each in running]
                 assert sorted(output.letters) == letters
-            assert [each.terminate() for each in running] == [0, 0]
+            codes = [each.terminate() for each in running]
+            assert codes == [0, 0], [each.last_words for each in running]
         finally:
             for each in processes:
                 each.close()

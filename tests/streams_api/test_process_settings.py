@@ -112,3 +112,21 @@ def test_where_to_begin_is_said_by_the_streams_or_by_the_setting():
     assert with_setting(settings(auto_offset_reset="latest"), "auto.offset.reset") == {
         MAIN_CONSUMER
     }
+
+
+def test_the_protocol_of_the_group_and_tags_of_the_process():
+    assert settings().group_protocol == "classic"
+    found = settings(group_protocol="STREAMS", client_tag_zone="a", state_cleanup_delay_ms=5)
+    assert (found.group_protocol, found.client_tags) == ("streams", {"zone": "a"})
+    assert found.state_cleanup_delay_ms == 5
+    with pytest.raises(ValueError, match='group_protocol is "classic" or "streams"'):
+        settings(group_protocol="consumer")
+    with pytest.raises(ValueError, match="is a setting of the group"):
+        settings(num_standby_replicas=1)
+
+
+def test_consumers_create_no_topics():
+    for client in (MAIN_CONSUMER, RESTORE_CONSUMER, GLOBAL_CONSUMER):
+        assert settings().clients[client]["allow.auto.create.topics"] == "false"
+    with pytest.raises(ValueError, match="the application decides it"):
+        settings(allow_auto_create_topics=True)

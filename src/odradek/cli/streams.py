@@ -94,6 +94,11 @@ def describe(name: str, of_group: bool) -> None:
     help="Of internal topics that are created.  [default: that of the cluster]",
 )
 @click.option(
+    "--group-protocol",
+    type=click.Choice(["classic", "streams"]),
+    help="Of the group that shares the tasks; streams is KIP-1071.  [default: classic]",
+)
+@click.option(
     "--on",
     type=click.Choice(["process", "spark"]),
     default="process",

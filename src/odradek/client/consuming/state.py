@@ -86,7 +86,7 @@ class ConsumerState:
         """The record that iteration has returned last."""
         fetch = options.fetch
         self._routes = Routes(
-            _random_number,
+            random_number,
             request_timeout_ms=fetch.request_timeout_ms,
             retry_backoff_ms=fetch.retry_backoff_ms,
             retry_backoff_max_ms=fetch.retry_backoff_ms_max,
@@ -97,7 +97,7 @@ class ConsumerState:
         self._machine = ConsumerMachine(
             options,
             self._routes,
-            _random_number,
+            random_number,
             _time_of_day,
             uuids.to_text(uuid.uuid4().bytes),
         )
@@ -409,7 +409,8 @@ def _committed(offset: int | CommittedOffset) -> CommittedOffset:
     return offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
 
 
-def _random_number() -> int:
+def random_number() -> int:
+    """Return a number of 31 bits, for back-offs."""
     return random.getrandbits(31)
 
 

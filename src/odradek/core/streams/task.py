@@ -12,7 +12,7 @@ The time is an argument. A task that raised an error is not used again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from odradek.core.streams.failures import Decision, Failure, dead_letter
@@ -61,7 +61,8 @@ class Task:
     """Executes nodes of a topology for one partition.
 
     `nodes` are the names of the nodes, `partition` is that of the input topics, and `global_stores` are
-    the tables that all tasks of a process share.
+    the tables that all tasks of a process share. `kept` are stores with content, of an earlier task or a
+    standby; the others are made, and empty.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Task:
         partition: int,
         settings: TaskSettings | None = None,
         global_stores: dict[str, Store] | None = None,
+        kept: Mapping[str, Store] | None = None,
     ) -> None:
         self._settings = settings or TaskSettings()
         self.context = TaskContext(topology.application_id, subtopology, partition)
@@ -90,7 +92,7 @@ class Task:
         self.needs_commit = False
         self.context.stores.update(global_stores or {})
         names = list(nodes)
-        self._make_stores(names)
+        self._make_stores(names, kept or {})
         self._group = self._make_nodes(names)
 
     @property
@@ -266,7 +268,7 @@ class Task:
             self.context.output.append(dead_letter(topic, failure))
         return True
 
-    def _make_stores(self, names: list[str]) -> None:
+    def _make_stores(self, names: list[str], kept: Mapping[str, Store]) -> None:
         topology = self._topology
         cache_bytes = self._settings.cache_bytes
         cache = RecordCache(cache_bytes) if cache_bytes > 0 else None
@@ -275,7 +277,11 @@ class Task:
                 continue
             definition = topology.stores[name]
             changelog = topology.changelog_of(definition)
-            store = make_store(definition, self.context, changelog, cache)
+            store = kept.get(name)
+            if store is None:
+                store = make_store(definition, self.context, changelog, cache)
+            else:
+                store.move_to(self.context, cache)
             self._stores[name] = store
             self.context.stores[name] = store
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from odradek.core.streams.task import TaskSettings
-from odradek.streams.process.settings import EXACTLY_ONCE, WorkerSettings, worker_settings
+from odradek.streams.process.settings import CLASSIC, EXACTLY_ONCE, WorkerSettings, worker_settings
 
 _TIMEOUT = "transaction.timeout.ms"
 TIMEOUT_MS = 60_000
@@ -42,4 +42,8 @@ def spark_worker_settings(
     found = worker_settings(settings, bootstrap_servers, reset, tasks)
     if not found.exactly_once:
         raise ValueError(f'on Spark, processing_guarantee is always "{EXACTLY_ONCE}"')
+    if found.group_protocol != CLASSIC:
+        raise ValueError(
+            "on Spark there are no members of a group, so group_protocol has no effect"
+        )
     return found

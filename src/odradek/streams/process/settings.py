@@ -18,6 +18,9 @@ from odradek.core.streams.task import TaskSettings
 
 AT_LEAST_ONCE = "at_least_once"
 EXACTLY_ONCE = "exactly_once_v2"
+CLASSIC = "classic"
+STREAMS = "streams"
+"""Values of `group.protocol`."""
 MAIN_CONSUMER = "main.consumer."
 RESTORE_CONSUMER = "restore.consumer."
 GLOBAL_CONSUMER = "global.consumer."
@@ -33,9 +36,22 @@ _CLIENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """The prefixes that concern a client, the more exact one later, and the settings that it has."""
 _PURGE = "repartition.purge.interval.ms"
-_RUNNER = ("processing.guarantee", "commit.interval.ms", "replication.factor", _PURGE)
+_CLEANUP = "state.cleanup.delay.ms"
+_STANDBYS = "num.standby.replicas"
+_PROTOCOL = "group.protocol"
+_TAG = "client.tag."
+_RUNNER = (
+    "processing.guarantee",
+    "commit.interval.ms",
+    "replication.factor",
+    _PURGE,
+    _PROTOCOL,
+    _CLEANUP,
+    _STANDBYS,
+)
 _CONTROLLED = frozenset(
     {
+        "allow.auto.create.topics",
         "enable.auto.commit",
         "enable.idempotence",
         "group.id",
@@ -63,6 +79,12 @@ class WorkerSettings(NamedTuple):
     replication_factor: int = -1
     purge_interval_ms: int = 30_000
     tasks: TaskSettings = TaskSettings()
+    group_protocol: str = CLASSIC
+    state_cleanup_delay_ms: int = 600_000
+    """How long the state of a task that has left is kept, in case it returns."""
+    endpoint: tuple[str, int] | None = None
+    """The host and port where the process answers queries."""
+    client_tags: Mapping[str, str] = {}
 
 
 def worker_settings(
@@ -85,22 +107,54 @@ def worker_settings(
             f'processing_guarantee is "{AT_LEAST_ONCE}" or "{EXACTLY_ONCE}": {guarantee!r}'
         )
     is_exact = guarantee == EXACTLY_ONCE
-    interval = settings.pop("commit.interval.ms", 100 if is_exact else 30_000)
-    factor = settings.pop("replication.factor", -1)
-    purge = settings.pop(_PURGE, 30_000)
-    for name, value, lowest in (
-        ("commit_interval_ms", interval, 0),
-        ("replication_factor", factor, -1),
-        ("repartition_purge_interval_ms", purge, 0),
-    ):
-        if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-            raise ValueError(f"{name} is {value!r}; it must be a whole number of {lowest} or more")
+    interval = _number(settings, "commit.interval.ms", 100 if is_exact else 30_000, 0)
+    factor = _number(settings, "replication.factor", -1, -1)
+    purge = _number(settings, _PURGE, 30_000, 0)
+    cleanup = _number(settings, _CLEANUP, 600_000, 0)
+    protocol = _protocol(settings)
+    tags = {
+        name.removeprefix(_TAG): str(settings.pop(name))
+        for name in list(settings)
+        if name.startswith(_TAG)
+    }
     clients = _routed(settings)
     if is_exact:
         _make_exact(clients)
     main = clients[MAIN_CONSUMER]
     main["auto.offset.reset"] = reset or main.get("auto.offset.reset", "earliest")
-    return WorkerSettings(clients, is_exact, interval, factor, purge, tasks)
+    return WorkerSettings(
+        clients,
+        is_exact,
+        interval,
+        factor,
+        purge,
+        tasks,
+        group_protocol=protocol,
+        state_cleanup_delay_ms=cleanup,
+        client_tags=tags,
+    )
+
+
+def _number(settings: dict[str, Any], name: str, default: int, lowest: int) -> int:
+    value = settings.pop(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
+        raise ValueError(
+            f"{name.replace('.', '_')} is {value!r}; it must be a whole number of {lowest} or more"
+        )
+    return value
+
+
+def _protocol(settings: dict[str, Any]) -> str:
+    protocol = str(settings.pop(_PROTOCOL, CLASSIC)).lower()
+    if protocol not in (CLASSIC, STREAMS):
+        raise ValueError(f'group_protocol is "{CLASSIC}" or "{STREAMS}": {protocol!r}')
+    if _number(settings, _STANDBYS, 0, 0):
+        raise ValueError(
+            "num_standby_replicas is a setting of the group: set group_protocol="
+            f'"{STREAMS}" here, and streams.num.standby.replicas of the group with '
+            "`odradek config set group APPLICATION_ID streams.num.standby.replicas=1`"
+        )
+    return protocol
 
 
 def _routed(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -118,6 +172,8 @@ def _routed(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             for name in known:
                 if prefix + name in settings:
                     chosen[name] = settings[prefix + name]
+    for client in (MAIN_CONSUMER, RESTORE_CONSUMER, GLOBAL_CONSUMER):
+        found[client]["allow.auto.create.topics"] = "false"
     for client in (
         RESTORE_CONSUMER,
         GLOBAL_CONSUMER,

@@ -1,7 +1,7 @@
 """One thread that runs tasks: consumes, processes, produces and commits.
 
-The worker is a member of the application's consumer group. When partitions are assigned, it makes their
-tasks and restores the stores from the changelogs. Before partitions are given up, it commits.
+The worker is a member of the application's group. When tasks are assigned, their changelogs are read into their
+stores (`tasks`), while the tasks that run go on. Before tasks are given up, it commits.
 
 A commit makes durable, in this order: what the tasks have produced, changelogs included, and the offsets
 up to which they have read. With `exactly_once` all of it is one transaction. Without, records that were
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from odradek.client.admin.admin import Admin
@@ -22,26 +21,24 @@ from odradek.client.core.consumed_batch import Batch
 from odradek.client.core.partitioners import partition_for_key
 from odradek.client.errors import BrokerError, ClientError, CommitFailedError
 from odradek.client.group_metadata import CommittedOffset
-from odradek.client.offsets import LATEST
-from odradek.client.producer import Producer
 from odradek.core.streams.model.records import Produced
 from odradek.core.streams.partition_group import Consumed
-from odradek.core.streams.stores.base import Store
 from odradek.core.streams.task import GlobalTask, Task
 from odradek.core.streams.topology.definition import Topology
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
-from odradek.streams.process.positions import decode, encode
-from odradek.streams.process.restoring import read_whole
-from odradek.streams.process.settings import (
-    ADMIN,
-    GLOBAL_CONSUMER,
-    MAIN_CONSUMER,
-    PRODUCER,
-    RESTORE_CONSUMER,
-    WorkerSettings,
+from odradek.streams.process.membership import (
+    ApplicationEndedError,
+    Membership,
+    explained,
+    membership,
 )
-from odradek.streams.process.topics import prepare
+from odradek.streams.process.positions import encode
+from odradek.streams.process.restoring import read_whole
+from odradek.streams.process.settings import ADMIN, GLOBAL_CONSUMER, WorkerSettings
+from odradek.streams.process.task_states import TaskId
+from odradek.streams.process.tasks import Tasks
+from odradek.streams.process.topics import Topics, make_producer
 
 log = logging.getLogger(__name__)
 
@@ -60,11 +57,10 @@ _LOST = frozenset(
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
     }
 )
 """Errors of a member that was removed from its group, or of a transaction that has timed out."""
-
-TaskId = tuple[int, int]
 
 
 class Worker:
@@ -75,29 +71,47 @@ class Worker:
         self._settings = settings
         self._stops = False
         self._has_failed = False
-        self._tasks: dict[TaskId, Task] = {}
         self._owned: set[TopicPartition] = set()
         self._committed_ms = 0
         self._purged_ms = _now_ms()
         self._read_to: dict[TopicPartition, int] = {}
         """Up to where repartition topics were read, if it was not deleted yet."""
         self._in_transaction = False
-        self._global_positions: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        """The committed offsets of the partitions that are read."""
         self._global = GlobalTask(topology)
-        self._layout, self._counts = prepare(topology, settings)
-        self._consumer = Consumer(
-            settings.clients[MAIN_CONSUMER],
-            group_id=topology.application_id,
-            enable_auto_commit=False,
-            partition_assignment_strategy="range",
+        self._topics = Topics(topology, settings)
+        self._layout = self._topics.layout
+        self._tasks = Tasks(
+            topology, self._layout, settings, self._global.stores, self._topics.count
         )
-        self._producer = self._make_producer()
+        self._member: Membership = membership(topology, settings, self._layout)
+        self._consumer: Consumer = self._member.consumer
+        self._producer = make_producer(topology.application_id, settings)
         self._global_consumer = self._read_globals()
 
     @property
     def tasks(self) -> list[str]:
         """Return the ids of the tasks that run here."""
-        return [f"{subtopology}_{partition}" for subtopology, partition in sorted(self._tasks)]
+        return [f"{subtopology}_{partition}" for subtopology, partition in sorted(self._running)]
+
+    @property
+    def standby_tasks(self) -> list[str]:
+        """Return the ids of the standby tasks."""
+        standby = sorted(self._tasks.standby)
+        return [f"{subtopology}_{partition}" for subtopology, partition in standby]
+
+    @property
+    def _running(self) -> dict[TaskId, Task]:
+        return self._tasks.running
+
+    def shut_down_application(self) -> None:
+        """Ask all processes of the application to end. It needs a Streams group.
+
+        Raises:
+            TopologyError: the application is a classic group.
+        """
+        self._member.shut_down_application()
 
     def stop(self) -> None:
         """End `run` soon. May be called from a signal handler or another thread."""
@@ -110,17 +124,26 @@ class Worker:
             StreamsError: a record cannot be processed.
             ClientError: the cluster refuses, or cannot be reached for too long.
         """
-        self._subscribe()
+        self._join()
         self._committed_ms = _now_ms()
         try:
             while self._goes_on():
                 pass
+        except ClientError as error:
+            self._fail()
+            found = explained(error, self._settings)
+            if found is error:
+                raise
+            raise found from error
         except BaseException:
-            self._has_failed = True
-            self._abort()
+            self._fail()
             raise
         finally:
             self._close()
+
+    def _fail(self) -> None:
+        self._has_failed = True
+        self._abort()
 
     def _goes_on(self) -> bool:
         """Do one turn, or at the end commit and return False."""
@@ -129,19 +152,17 @@ class Worker:
                 self._commit()
                 return False
             self._turn()
+        except ApplicationEndedError:
+            self._commit()
+            raise
         except ClientError as error:
             if not has_lost_tasks(error):
                 raise
             self._begin_again(error)
         return True
 
-    def _subscribe(self) -> None:
-        self._consumer.subscribe(
-            self._layout.source_topics(),
-            on_assigned=self._on_assigned,
-            on_revoked=self._on_revoked,
-            on_lost=self._on_lost,
-        )
+    def _join(self) -> None:
+        self._member.join(self._on_assigned, self._on_revoked, self._on_lost)
 
     def _begin_again(self, error: ClientError) -> None:
         """Join the group again after others have got the tasks, for instance after a long pause.
@@ -151,22 +172,22 @@ class Worker:
         log.warning("others may have the tasks: this process joins the group again: %s", error)
         self._has_failed = True
         self._abort()
-        if self._settings.exactly_once:
-            _quietly(lambda: self._producer.close(0))
-            self._producer = self._make_producer()
+        self._renew_producer()
         _quietly(self._consumer.unsubscribe)
-        self._drop(list(self._owned))
+        self._forget(list(self._owned))
         self._has_failed = False
-        self._subscribe()
+        self._join()
 
     # -- one turn -------------------------------------------------------------------------------
 
     def _turn(self) -> None:
+        self._member.check(time.monotonic())
         self._read()
+        self._advance()
         self._update_globals()
-        is_busy = self._process()
+        is_busy = self._member.is_ready and self._process()
         now = _now_ms()
-        wants = any(task.context.commit_requested for task in self._tasks.values())
+        wants = any(task.context.commit_requested for task in self._running.values())
         if wants or now - self._committed_ms >= self._settings.commit_interval_ms:
             self._commit()
         elif not is_busy:
@@ -175,24 +196,34 @@ class Worker:
     def _read(self) -> None:
         """Pass one batch to its task. Without one, the tasks know that the broker has no more."""
         now = _now_ms()
-        if any(task.is_ready(now) for task in self._tasks.values()):
+        running = self._running.values()
+        if self._tasks.reads or any(task.is_ready(now) for task in running):
             timeout = 0.0
-        elif any(task.buffered for task in self._tasks.values()):
+        elif any(task.buffered for task in running):
             timeout = IDLE_POLL_SECONDS
         else:
             timeout = POLL_SECONDS
         batch = self._consumer.poll(timeout)
         if batch is None:
             if timeout:
-                for task in self._tasks.values():
+                for task in self._running.values():
                     for topic, partition in task.partitions():
                         task.set_lag(topic, partition, 0)
             return
         self._add(batch)
 
+    def _advance(self) -> None:
+        """Read changelogs, and let the tasks begin whose stores are complete."""
+        now = _now_ms()
+        is_idle = not any(task.is_ready(now) for task in self._running.values())
+        timeout = IDLE_POLL_SECONDS if is_idle and self._tasks.reads else 0.0
+        for task_id in self._tasks.advance(self._consumer, timeout, now):
+            self._consumer.resume(*self._partitions(self._running[task_id]))
+        self._member.report(self._tasks)
+
     def _add(self, batch: Batch) -> None:
         subtopology = self._layout.subtopology_of(batch.topic).number
-        task = self._tasks.get((subtopology, batch.partition))
+        task = self._running.get((subtopology, batch.partition))
         if task is None:
             return
         for topic, partition in task.partitions():
@@ -204,15 +235,16 @@ class Worker:
     def _process(self) -> bool:
         """Let each task process some records. Return whether there were any."""
         is_busy = False
-        for task in list(self._tasks.values()):
+        for task in list(self._running.values()):
             before = task.buffered
-            for _ in range(STEPS_MAX):
-                now = _now_ms()
-                if not task.step(now):
-                    break
-                task.punctuate_stream_time(now)
-                is_busy = True
-            task.punctuate_clock(_now_ms())
+            with self._tasks.lock:
+                for _ in range(STEPS_MAX):
+                    now = _now_ms()
+                    if not task.step(now):
+                        break
+                    task.punctuate_stream_time(now)
+                    is_busy = True
+                task.punctuate_clock(_now_ms())
             if before > BUFFERED_MAX >= task.buffered:
                 self._consumer.resume(*self._partitions(task))
             self._send(task.take_output())
@@ -228,7 +260,7 @@ class Worker:
         for each in records:
             partition = each.partition
             if each.partition_key is not None:
-                partition = partition_for_key(each.partition_key, self._count(each.topic))
+                partition = partition_for_key(each.partition_key, self._topics.count(each.topic))
             send(
                 each.topic,
                 each.value,
@@ -243,9 +275,10 @@ class Worker:
     def _commit(self) -> None:
         """Make durable what the tasks have done."""
         self._committed_ms = _now_ms()
-        dirty = [task for task in self._tasks.values() if task.needs_commit]
+        dirty = [task for task in self._running.values() if task.needs_commit]
         for task in dirty:
-            task.commit(_now_ms())
+            with self._tasks.lock:
+                task.commit(_now_ms())
             self._send(task.take_output())
         offsets = {
             TopicPartition(topic, partition): CommittedOffset(
@@ -262,7 +295,9 @@ class Worker:
             self._producer.flush()
             if offsets:
                 self._consumer.commit(offsets)
-        self._note_read({place: at.offset for place, at in offsets.items()})
+        done = {place: at.offset for place, at in offsets.items()}
+        self._committed.update(done)
+        self._note_read(done)
 
     def _note_read(self, committed: dict[TopicPartition, int]) -> None:
         """Delete from time to time what was read of repartition topics: nobody else needs it."""
@@ -301,110 +336,53 @@ class Worker:
                 log.warning("the transaction was not aborted: %s", error)
             self._in_transaction = False
 
+    def _renew_producer(self) -> None:
+        """Take another transactional id, because the transaction may have ended without this process."""
+        if self._settings.exactly_once:
+            _quietly(lambda: self._producer.close(0))
+            self._producer = make_producer(self._topology.application_id, self._settings)
+
     # -- tasks ----------------------------------------------------------------------------------
 
     def _on_assigned(self, partitions: list[TopicPartition]) -> None:
         self._owned.update(partitions)
-        wanted = {self._task_of(each) for each in self._owned}
-        for task_id in sorted(wanted - self._tasks.keys()):
-            if self._stops:
-                return
-            self._tasks[task_id] = self._start(task_id)
+        if self._stops:
+            return
+        self._consumer.pause(*partitions)
+        active, standby = self._member.tasks(self._task_of(each) for each in self._owned)
+        now = _now_ms()
+        self._tasks.add(active - self._tasks.active, now)
+        self._tasks.stand_by(standby, now)
 
     def _on_revoked(self, partitions: list[TopicPartition]) -> None:
-        if not self._has_failed:
-            self._commit()
-        self._drop(partitions)
+        if self._has_failed:
+            self._forget(partitions)
+            return
+        self._commit()
+        if self._stops:
+            self._forget(partitions)
+            return
+        self._owned.difference_update(partitions)
+        task_ids = {self._task_of(each) for each in partitions}
+        self._tasks.give_up(task_ids, _now_ms(), self._committed)
 
     def _on_lost(self, partitions: list[TopicPartition]) -> None:
         log.warning("the group gave %d partitions to others", len(partitions))
         self._abort()
-        self._drop(list(self._owned) if self._settings.exactly_once else partitions)
+        self._renew_producer()
+        self._forget(list(self._owned) if self._settings.exactly_once else partitions)
 
-    def _drop(self, partitions: list[TopicPartition]) -> None:
+    def _forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """End tasks whose work is not committed."""
+        task_ids = {self._task_of(each) for each in partitions}
         self._owned.difference_update(partitions)
-        for task_id in {self._task_of(each) for each in partitions}:
-            task = self._tasks.pop(task_id, None)
-            if task is not None:
-                task.close()
+        self._tasks.lose(task_ids)
 
     def _task_of(self, partition: TopicPartition) -> TaskId:
         return self._layout.subtopology_of(partition.topic).number, partition.partition
 
     def _partitions(self, task: Task) -> list[tuple[str, int]]:
         return [each for each in task.partitions() if TopicPartition(*each) in self._owned]
-
-    def _start(self, task_id: TaskId) -> Task:
-        """Make a task, restore its stores, and initialize its processors."""
-        number, partition = task_id
-        subtopology = next(each for each in self._layout.subtopologies if each.number == number)
-        settings = self._settings.tasks._replace(partition_count=self._count)
-        task = Task(
-            self._topology, subtopology.nodes, number, partition, settings, self._global.stores
-        )
-        places = [TopicPartition(*each) for each in task.partitions()]
-        committed = self._consumer.committed(*places)
-        for place, at in committed.items():
-            partition_time, emitted = decode(at.metadata)
-            task.set_partition_time(place.topic, place.partition, partition_time)
-            task.context.metadata.update(emitted)
-        stores: dict[str, Store] = {}
-        ends: dict[TopicPartition, int | None] = {}
-        for changelog, definition in subtopology.changelogs.items():
-            place = TopicPartition(changelog, partition)
-            stores[changelog] = task.stores[definition.name]
-            is_source = definition.name in self._topology.source_changelogs
-            at_source = committed.get(place)
-            ends[place] = (0 if at_source is None else at_source.offset) if is_source else None
-        count = 0
-
-        def apply(record: Any) -> None:
-            nonlocal count
-            count += 1
-            stores[record.topic].restore(record.key, record.value, record.timestamp, record.headers)
-
-        began = time.monotonic()
-        for place, last in self._ends(list(ends)).items():
-            end = ends[place]
-            ends[place] = last if end is None else min(end, last)
-        reading = self._settings.clients[RESTORE_CONSUMER]
-        read_whole(reading, ends, apply, lambda: self._stops)
-        if count:
-            seconds = time.monotonic() - began
-            log.info("task %d_%d: %d records restored in %.1f s", number, partition, count, seconds)
-        task.start(_now_ms())
-        return task
-
-    def _ends(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the ends of changelogs, behind transactions that have not ended.
-
-        The offsets of a transaction may count as committed before its records in a changelog do.
-        """
-        if not places:
-            return {}
-        with Admin(self._settings.clients[ADMIN]) as admin:
-            found = admin.list_offsets(dict.fromkeys(places, LATEST))
-        return {place: at.offset for place, at in found.items()}
-
-    # -- topics ---------------------------------------------------------------------------------
-
-    def _count(self, topic: str) -> int:
-        """Return the number of partitions of an output topic."""
-        found = self._counts.get(topic)
-        if found is None:
-            with Admin(self._settings.clients[ADMIN]) as admin:
-                found = len(admin.describe_topics([topic])[topic].partitions)
-            self._counts[topic] = found
-        return found
-
-    def _make_producer(self) -> Producer:
-        settings: dict[str, Any] = {"linger.ms": 5, **self._settings.clients[PRODUCER]}
-        if self._settings.exactly_once:
-            settings["transactional.id"] = f"{self._topology.application_id}-{uuid.uuid4()}-1"
-        producer = Producer(settings)
-        if self._settings.exactly_once:
-            producer.init_transactions()
-        return producer
 
     # -- global tables --------------------------------------------------------------------------
 
@@ -417,7 +395,7 @@ class Worker:
         ends = {
             TopicPartition(topic, partition): None
             for topic in topics
-            for partition in range(self._count(topic))
+            for partition in range(self._topics.count(topic))
         }
         positions = read_whole(reading, ends, self._update_global, lambda: self._stops)
         consumer = Consumer(reading)
@@ -436,7 +414,11 @@ class Worker:
 
     def _close(self) -> None:
         """Leave the group, which closes the tasks, and close the clients."""
-        closing: list[Callable[[], None]] = [self._consumer.close, self._producer.close]
+        closing: list[Callable[[], None]] = [
+            self._consumer.close,
+            self._producer.close,
+            self._tasks.close,
+        ]
         if self._global_consumer is not None:
             closing.append(self._global_consumer.close)
         for close in closing:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from odradek.core.streams.model.context import TaskContext
 from odradek.core.streams.model.records import Headers, Produced, Record
+from odradek.core.streams.stores.cache import RecordCache
 from odradek.core.streams.stores.definition import StoreDefinition
 
 NOT_PUT = 0
@@ -29,6 +30,10 @@ class Store:
         self.context = context
         self.changelog = changelog
         """The name of the changelog topic; None if the store has none."""
+
+    def move_to(self, context: TaskContext, _cache: RecordCache | None) -> None:
+        """Belong to another task with the same content. What was put before has been committed."""
+        self.context = context
 
     def log(
         self, key: bytes, value: bytes | None, timestamp: int | None, headers: Headers = ()

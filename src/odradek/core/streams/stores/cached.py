@@ -21,10 +21,20 @@ class CachedStore(Store):
         super().__init__(definition, context, changelog)
         self._key = definition.key
         self._value = definition.value
-        self._cache: StoreCache | None = (
-            cache.new(self._flush_entry) if cache is not None and definition.is_cached else None
-        )
+        self._cache: StoreCache | None = self._part_of(cache)
         self._listener: Listener | None = None
+        self._sends_old = False
+
+    def _part_of(self, cache: RecordCache | None) -> StoreCache | None:
+        if cache is None or not self.definition.is_cached:
+            return None
+        return cache.new(self._flush_entry)
+
+    def move_to(self, context: TaskContext, cache: RecordCache | None) -> None:
+        """See `Store`."""
+        super().move_to(context, cache)
+        self._cache = self._part_of(cache)
+        self._listener = None
         self._sends_old = False
 
     def listen(self, listener: Listener, sends_old: bool) -> bool:
