@@ -12,11 +12,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from odradek.arrow import batches, columns
+from odradek.arrow import batches, columns, encoding
 from odradek.arrow.batches import Scan
 from odradek.client.core.producer_batch import ProducerBatch
 from odradek.model.topic_partition import TopicPartition
-from odradek.spark import encoding
 
 RECORDS = 400_000
 VALUE_SIZE = 100

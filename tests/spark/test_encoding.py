@@ -10,11 +10,11 @@ from tests.records.strategies import content, headers
 from tests.spark.batches import record_batch
 
 from odradek.arrow.columns import ARROW_HEADERS
+from odradek.arrow.encoding import Rows, encode_records, varints, zigzag
 from odradek.client.core.partitioners import murmur2, partition_for_key
 from odradek.records.builder import RecordBatchBuilder
 from odradek.records.compression import Codec
 from odradek.spark import partitioning
-from odradek.spark.encoding import Rows, encode_records, varints, zigzag
 
 NOW = 1_700_000_000_000
 

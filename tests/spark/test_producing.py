@@ -10,13 +10,13 @@ from collections import deque
 import pytest
 from tests.client.fake_broker import Disconnect, FakeBroker
 
+from odradek.arrow.encoding import EncodedRecords
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError, RequestTimeoutError
 from odradek.client.producer.transactions import TransactionalProducer
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import RecordBatch
-from odradek.spark.encoding import EncodedRecords
 from odradek.spark.options import write_options
 from odradek.spark.producing import Sender
 from odradek.wire.generated.add_partitions_to_txn_response import AddPartitionsToTxnResponse

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql.types import StructType
 
+from odradek.arrow.encoding import EncodedRecords
 from odradek.client.errors import UnreachableError
 from odradek.client.producer.transactions import TransactionalProducer
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
 from odradek.spark import distribution, markers, transactional
-from odradek.spark.encoding import EncodedRecords
 from odradek.spark.options import read_options, write_options
 from odradek.spark.transactional import ForDriver, WriteConflictError, Written, transactional_id
 from odradek.spark.write_schema import (

@@ -19,11 +19,11 @@ from compat.lab.odradek_node import OdradekNode
 from tests.spark.faults.drivers import is_worker
 from tests.support.child import Child
 
+from odradek.arrow.encoding import Rows, encode_records
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.compression import Codec
-from odradek.spark.encoding import Rows, encode_records
 from odradek.spark.options import write_options
 from odradek.spark.producing import Sender
 

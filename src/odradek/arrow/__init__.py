@@ -1,4 +1,4 @@
-"""Decodes record batches to Arrow columns. The client and the Spark source use it.
+"""Converts record batches to Arrow columns, and the reverse. The client and the Spark source use it.
 
 It needs pyarrow and numpy, which are extras.
 """

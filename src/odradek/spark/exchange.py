@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from odradek.arrow.encoding import EncodedRecords
 from odradek.records.compression import Buffer, Codec
-from odradek.spark.encoding import EncodedRecords
 from odradek.spark.write_schema import PARTITION, RECORD_COUNT, RECORDS
 
 Placed = list[tuple[int, EncodedRecords]]

@@ -23,6 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from odradek.arrow.encoding import EncodedRecords, Rows, encode_records
 from odradek.client.admin.topics import NewTopic, create_topics, exists_already
 from odradek.client.cluster import Cluster
 from odradek.client.deadline import Deadline
@@ -35,7 +36,6 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import Buffer, RecordBatch, iterate_batches
 from odradek.records.control import read_end_of_transaction
 from odradek.records.record import iterate_records
-from odradek.spark.encoding import EncodedRecords, Rows, encode_records
 
 TOPIC = "odradek-spark-commits"
 PARTITION = TopicPartition(TOPIC, 0)

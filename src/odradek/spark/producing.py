@@ -6,13 +6,13 @@ if they send in turns and continue each other's sequence numbers (`sharing`).
 
 from __future__ import annotations
 
+from odradek.arrow.encoding import EncodedRecords
 from odradek.client.cluster import Cluster
 from odradek.client.core.producer_batch import ProducerIdentity
 from odradek.client.core.producer_settings import ProducerSettings
 from odradek.client.producer.encoded import EncodedBatch, EncodedProducer
 from odradek.client.producer.transactions import TransactionalProducer
 from odradek.model.topic_partition import TopicPartition
-from odradek.spark.encoding import EncodedRecords
 from odradek.spark.options import WriteOptions
 
 REQUEST_BYTES_MAX = 16 << 20

@@ -22,11 +22,11 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from odradek.arrow.encoding import EncodedRecords
 from odradek.client.cluster import Cluster
 from odradek.client.producer.transactions import TransactionalProducer
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import add_to_sequence
-from odradek.spark.encoding import EncodedRecords
 from odradek.spark.options import WriteOptions
 from odradek.spark.producing import Sender
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from odradek.arrow.encoding import EncodedRecords, Rows, encode_records
 from odradek.client.cluster import Cluster
 from odradek.env.clock import SystemClock
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark import exchange
-from odradek.spark.encoding import EncodedRecords, Rows, encode_records
 from odradek.spark.options import WriteOptions
 from odradek.spark.partitioning import partitions_of_keys
 from odradek.spark.typed import Encoders

@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from odradek.arrow.encoding import EncodedRecords
 from odradek.client.cluster import Cluster
 from odradek.client.errors import BrokerError
 from odradek.client.producer.transactions import (
@@ -43,7 +44,6 @@ from odradek.env.clock import SystemClock
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark import markers, sharing
-from odradek.spark.encoding import EncodedRecords
 from odradek.spark.markers import Marker
 from odradek.spark.options import WriteOptions
 from odradek.spark.producing import Sender

@@ -156,6 +156,29 @@ class Producer(AsyncShell, ProducerState):
                 batches[batch] = None
         return list(batches)
 
+    async def send_arrow(
+        self, topic: str, table: Any, *, partition: int | None = None
+    ) -> list[ProducerBatch]:
+        """Add the rows of a table of Arrow. Return their batches, in order (see `wait`).
+
+        If it is cancelled, earlier batches have been added. The arguments and errors are those of
+        `odradek.client.Producer.send_arrow`.
+        """
+        self._enter()
+        batches: list[ProducerBatch] = []
+        timestamp = int(time.time() * 1000)
+        self._check_may_send()
+        found = await self._topic(topic, Deadline(self._options.block_ms_max))
+        for chosen, records in self._arrow_batches(table, found, partition):
+            await asyncio.sleep(0)  # once a batch, other tasks get their turn
+            await self._make_room(len(records.data), Deadline(self._options.block_ms_max))
+            if self._problem is not None:
+                raise self._problem
+            self._check_may_send()
+            batches.append(self._add_arrow(found, chosen, records, timestamp))
+            self._soon()
+        return batches
+
     async def _serialized(self, topic: str, key: Any, value: Any) -> tuple[Any, Any]:
         """Return the bytes of a key and a value. A schema registry is asked on the executor."""
         found = self._serializers

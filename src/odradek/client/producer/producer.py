@@ -184,6 +184,36 @@ class Producer(Shell, ProducerState):
         self._call_back()
         return list(batches)
 
+    def send_arrow(
+        self, topic: str, table: Any, *, partition: int | None = None
+    ) -> list[ProducerBatch]:
+        """Add the rows of a table of Arrow. Return their batches, in order (see `wait`).
+
+        `table` is a `pyarrow.Table` or `RecordBatch`, or another object with Arrow's interface, such as a data
+        frame of Polars, with a column `value`, and perhaps `key` and `headers` (lists of structs of key and
+        value). Without `partition`, rows with a key go where `send` would put them. All rows get the
+        current time. Serializers are not used.
+
+        Raises:
+            ImportError: pyarrow is not installed (`pip install 'odradek[arrow]'`).
+            TypeError, ValueError: it is no such table, or the producer has serializers.
+            ClientError: see `send`. Earlier batches have been added.
+        """
+        self._check_usable()
+        batches: list[ProducerBatch] = []
+        timestamp = int(time.time() * 1000)
+        with self._lock:
+            self._check_sending()
+            found = self._topic(topic, Deadline(self._options.block_ms_max))
+            for chosen, records in self._arrow_batches(table, found, partition):
+                self._make_room(len(records.data), Deadline(self._options.block_ms_max))
+                self._check_sending()
+                batches.append(self._add_arrow(found, chosen, records, timestamp))
+                self._work()
+            self._keep()
+        self._call_back()
+        return batches
+
     def _send_slowly(
         self,
         topic: str,

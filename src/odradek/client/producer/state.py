@@ -6,8 +6,8 @@ The blocking producer and that of `odradek.client.aio` are shells around this.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.client.cluster import Cluster
 from odradek.client.core.client_metrics import ProducerMeter
@@ -18,6 +18,7 @@ from odradek.client.core.producer_settings import ProducerSettings
 from odradek.client.core.routes import Routes
 from odradek.client.core.topic_queues import TopicQueues
 from odradek.client.core.transaction import TransactionMachine
+from odradek.client.deadline import monotonic_ms
 from odradek.client.errors import (
     BufferFullError,
     ClientError,
@@ -34,6 +35,9 @@ from odradek.client.shell.driver import Driver, Machine, in_thread
 from odradek.client.shell.settings import connection_of
 from odradek.client.shell.telemetry import telemetry_of
 from odradek.model.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.arrow.encoding import EncodedRecords
 
 Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 Offsets = Mapping[TopicPartition, int | CommittedOffset]
@@ -152,6 +156,51 @@ class ProducerState:
             f"{self._options.buffer_bytes:,}; no room after {timeout_ms} ms "
             f"(max.block.ms){'' if reason is None else f'; the last failure was: {reason}'}"
         )
+
+    def _arrow_batches(
+        self, table: Any, topic: TopicQueues, partition: int | None
+    ) -> Iterator[tuple[int, EncodedRecords]]:
+        """Yield the partitions (-1: the sticky one) and records of the batches of a table.
+
+        Raises:
+            ImportError, RecordTooLargeError, NoSuchTopicError: see `send_arrow`.
+        """
+        try:
+            from odradek.arrow.rows import encoded, rows_of
+        except ImportError as error:
+            raise ImportError(
+                f"send_arrow needs pyarrow and numpy: pip install 'odradek[arrow]' ({error})"
+            ) from error
+        if self._serializers is not None:
+            raise ValueError("send_arrow writes bytes: this producer has serializers")
+        options = self._options
+        if partition is not None and not 0 <= partition < len(topic.queues):
+            raise NoSuchTopicError(topic.name, partition)
+        batch_bytes = max(1, min(options.batch_bytes, options.request_bytes_max))
+        for chosen, records in encoded(
+            rows_of(table),
+            partition,
+            lambda key: self._records.partition_of(topic, key),
+            batch_bytes,
+        ):
+            if records.record_count == 1 and len(records.data) > options.request_bytes_max:
+                raise RecordTooLargeError(
+                    f"a record for {topic.name} has {len(records.data):,} bytes; max.request.size is "
+                    f"{options.request_bytes_max:,}"
+                )
+            yield chosen, records.compressed(options.codec, options.compression_level)
+
+    def _add_arrow(
+        self, topic: TopicQueues, partition: int, records: EncodedRecords, timestamp: int
+    ) -> ProducerBatch:
+        """Add a batch of a table, for which there is room."""
+        sticks = partition < 0
+        if sticks:
+            partition = topic.choose()
+        batch = self._records.add_encoded(topic, partition, *records, timestamp, monotonic_ms())
+        if sticks:
+            topic.sticky.sent(batch.size, is_full=True)
+        return batch
 
     # -- delivery -------------------------------------------------------------------------------
 

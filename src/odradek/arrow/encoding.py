@@ -56,12 +56,12 @@ class EncodedRecords(NamedTuple):
     codec: Codec = Codec.NONE
     """How `data` is compressed."""
 
-    def compressed(self, codec: Codec) -> EncodedRecords:
-        """Return the records as they are in a batch with a codec."""
+    def compressed(self, codec: Codec, level: int | None = None) -> EncodedRecords:
+        """Return the records as they are in a batch with a codec, at its default level or another."""
         if self.codec == codec:
             return self
         assert self.codec == Codec.NONE, "records are compressed once"
-        return EncodedRecords(compress(codec, self.data), self.record_count, codec)
+        return EncodedRecords(compress(codec, self.data, level), self.record_count, codec)
 
 
 def encode_records(rows: Rows, batch_size: int) -> Iterator[EncodedRecords]:
