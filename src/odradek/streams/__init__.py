@@ -39,6 +39,12 @@ from odradek.streams.columns import Column, col, key
 from odradek.streams.dsl import Branches, GlobalTable, Stream, Table
 from odradek.streams.grouped import Cogrouped, GroupedStream, GroupedTable, WindowedStream
 from odradek.streams.plan.materialized import Store
+from odradek.streams.queries.errors import (
+    NoSuchStoreError,
+    QueryError,
+    StoreMovesError,
+    StoreNotHereError,
+)
 from odradek.streams.test_driver import TestDriver
 
 __all__ = [
@@ -54,14 +60,18 @@ __all__ = [
     "Hopping",
     "Int32",
     "JoinWindow",
+    "NoSuchStoreError",
     "ProcessingError",
     "Processor",
     "ProcessorContext",
+    "QueryError",
     "Record",
     "Session",
     "Sliding",
     "Stamped",
     "Store",
+    "StoreMovesError",
+    "StoreNotHereError",
     "Stream",
     "StreamsError",
     "Table",

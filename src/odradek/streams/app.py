@@ -29,8 +29,10 @@ from odradek.streams.plan.handles import Plan
 from odradek.streams.plan.materialized import Store, options
 
 if TYPE_CHECKING:
+    from odradek.client.core.streams_member import Endpoint
     from odradek.streams.on_spark.runner import SparkRunner
-    from odradek.streams.process.worker import Worker
+    from odradek.streams.process.worker import Service, Worker
+    from odradek.streams.queries.local import Queries, StoreQuery
 
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -89,6 +91,7 @@ class App:
         self._optimizations = _optimizations(optimize)
         self._plan = Plan(serde_of(key), serde_of(value), in_memory)
         self._topology: Topology | None = None
+        self._queries: Queries | None = None
 
     def stream(
         self,
@@ -197,15 +200,41 @@ class App:
             TopologyError: source topics are missing, or do not fit.
             ClientError: the cluster refuses, or cannot be reached.
         """
-        from odradek.streams.process.settings import (
-            worker_settings,
-        )  # the client: tests do not need it
+        from odradek.client.core.streams_member import Endpoint  # the client: tests do not need it
+        from odradek.streams.process.settings import worker_settings
         from odradek.streams.process.worker import Worker
+        from odradek.streams.queries.local import Queries
 
         tasks, reset = self.task_settings(), self._reset()
-        return Worker(
-            self.topology(), worker_settings(settings, self.bootstrap_servers, reset, tasks)
+        chosen = worker_settings(settings, self.bootstrap_servers, reset, tasks)
+        worker = Worker(self.topology(), chosen)
+        own = None if chosen.endpoint is None else Endpoint(*chosen.endpoint)
+        queries = Queries(
+            self.topology(), worker.layout, worker.states, worker.global_stores, worker.hosts, own
         )
+        if own is not None:
+            worker.serve(_service(queries, own, worker.status))
+        self._queries = queries
+        return worker
+
+    def store(self, name: str, *, stale: bool = False, timeout: float = 5.0) -> StoreQuery:
+        """Return a store of the application, as it is now: `get`, `range`, `all`, `fetch`.
+
+        It is that of the worker that was made last in this process, and has the partitions that are
+        here. `stale` also reads what standby tasks have. `timeout` is how long a read waits, in
+        seconds, for a task that moves.
+
+        Raises:
+            QueryError: the application does not run here, or has no such store.
+        """
+        from odradek.streams.queries.errors import QueryError
+        from odradek.streams.queries.local import StoreQuery
+
+        if self._queries is None:
+            raise QueryError(
+                "the application does not run in this process: call run or worker first"
+            )
+        return StoreQuery(self._queries, name, stale=stale, timeout=timeout)
 
     def spark_runner(
         self,
@@ -288,6 +317,25 @@ class App:
             timestamp=None if timestamp is None else _extractor(timestamp),
             reset=reset,
         )
+
+
+def _service(queries: Queries, endpoint: Endpoint, status: Callable[[], dict[str, Any]]) -> Service:
+    """Return what answers queries over HTTP.
+
+    Raises:
+        ImportError: the HTTP server is not installed.
+        ValueError: the address cannot be listened on.
+    """
+    try:
+        from odradek.streams.queries.service import QueryService
+    except ImportError as error:
+        raise ImportError(
+            f"application_server needs an HTTP server ({error}): pip install odradek[connect]"
+        ) from error
+    try:
+        return QueryService(queries, endpoint, status)
+    except OSError as error:
+        raise ValueError(f"application_server {endpoint} cannot be listened on: {error}") from error
 
 
 def _extractor(function: Any) -> TimestampExtractor:

@@ -103,6 +103,15 @@ class ChangelogReader:
             if positions.get(each.place, -1) > each.position
         ]
 
+    def end_of(self, changelog: Changelog) -> int | None:
+        """Return where a changelog ends, or where reading ends; None if it is not known yet."""
+        if changelog.limit is not None:
+            return changelog.limit
+        if self._consumer is None or changelog.place not in self._assigned:
+            return None
+        lag = self._consumer.lag(changelog.place)
+        return None if lag is None else changelog.position + lag
+
     def _assign(self) -> None:
         self._has_changed = False
         if self._consumer is None:

@@ -8,13 +8,13 @@ assignor `range`, and each rebalance stops all tasks.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from odradek.client.consuming.consumer import Consumer
 from odradek.client.consuming.state import Callback
 from odradek.client.core import streams_member as streams
-from odradek.client.core.streams_member import Endpoint, StreamsProcess
+from odradek.client.core.streams_member import Endpoint, EndpointPartitions, StreamsProcess
 from odradek.client.core.streams_topology import TaskId as GroupTaskId
 from odradek.client.errors import BrokerError, ClientError, UnsupportedVersionError
 from odradek.client.streams_group import StreamsConsumer, new_uuid
@@ -25,7 +25,7 @@ from odradek.streams.process.group_topology import group_topology
 from odradek.streams.process.layout import Layout
 from odradek.streams.process.settings import MAIN_CONSUMER, STREAMS, WorkerSettings
 from odradek.streams.process.task_states import TaskId
-from odradek.streams.process.tasks import Tasks
+from odradek.streams.process.tasks import Progress
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +41,10 @@ class Membership(Protocol):
     @property
     def is_ready(self) -> bool:
         """Whether records may be processed."""
+        ...
+
+    def hosts(self) -> Mapping[Endpoint, EndpointPartitions]:
+        """Return which process with an endpoint has which partitions."""
         ...
 
     def join(self, on_assigned: Callback, on_revoked: Callback, on_lost: Callback) -> None:
@@ -59,7 +63,7 @@ class Membership(Protocol):
         """
         ...
 
-    def report(self, tasks: Tasks) -> None:
+    def report(self, progress: Mapping[TaskId, Progress]) -> None:
         """Tell how far changelogs have been read."""
         ...
 
@@ -89,6 +93,10 @@ class ClassicMembership:
             partition_assignment_strategy="range",
         )
 
+    def hosts(self) -> Mapping[Endpoint, EndpointPartitions]:
+        """See `Membership`."""
+        return {}
+
     def join(self, on_assigned: Callback, on_revoked: Callback, on_lost: Callback) -> None:
         """See `Membership`."""
         self.consumer.subscribe(
@@ -102,7 +110,7 @@ class ClassicMembership:
     def check(self, now: float) -> None:
         """See `Membership`."""
 
-    def report(self, tasks: Tasks) -> None:
+    def report(self, progress: Mapping[TaskId, Progress]) -> None:
         """See `Membership`."""
 
     def shut_down_application(self) -> None:
@@ -132,6 +140,10 @@ class StreamsMembership:
     def is_ready(self) -> bool:
         """See `Membership`."""
         return self.consumer.is_ready
+
+    def hosts(self) -> Mapping[Endpoint, EndpointPartitions]:
+        """See `Membership`."""
+        return self.consumer.hosts
 
     def join(self, on_assigned: Callback, on_revoked: Callback, on_lost: Callback) -> None:
         """See `Membership`."""
@@ -172,15 +184,15 @@ class StreamsMembership:
         elif (now - self._missing_since) * 1000 > 2 * self.consumer.heartbeat_interval_ms:
             raise TopologyError(f"missing source topics: {missing}")
 
-    def report(self, tasks: Tasks) -> None:
+    def report(self, progress: Mapping[TaskId, Progress]) -> None:
         """See `Membership`."""
         found = {
-            GroupTaskId(str(number), partition): offsets
-            for (number, partition), offsets in tasks.offsets().items()
+            GroupTaskId(str(number), partition): each
+            for (number, partition), each in progress.items()
         }
         self.consumer.report(
-            {task: position for task, (position, _) in found.items()},
-            {task: end for task, (_, end) in found.items() if end is not None},
+            {task: each.position for task, each in found.items()},
+            {task: each.end for task, each in found.items() if each.end is not None},
         )
 
     def shut_down_application(self) -> None:

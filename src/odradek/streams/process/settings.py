@@ -37,6 +37,7 @@ _CLIENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """The prefixes that concern a client, the more exact one later, and the settings that it has."""
 _PURGE = "repartition.purge.interval.ms"
 _CLEANUP = "state.cleanup.delay.ms"
+_SERVER = "application.server"
 _STANDBYS = "num.standby.replicas"
 _PROTOCOL = "group.protocol"
 _TAG = "client.tag."
@@ -47,6 +48,7 @@ _RUNNER = (
     _PURGE,
     _PROTOCOL,
     _CLEANUP,
+    _SERVER,
     _STANDBYS,
 )
 _CONTROLLED = frozenset(
@@ -112,6 +114,7 @@ def worker_settings(
     purge = _number(settings, _PURGE, 30_000, 0)
     cleanup = _number(settings, _CLEANUP, 600_000, 0)
     protocol = _protocol(settings)
+    endpoint = _endpoint(settings, protocol)
     tags = {
         name.removeprefix(_TAG): str(settings.pop(name))
         for name in list(settings)
@@ -131,6 +134,7 @@ def worker_settings(
         tasks,
         group_protocol=protocol,
         state_cleanup_delay_ms=cleanup,
+        endpoint=endpoint,
         client_tags=tags,
     )
 
@@ -155,6 +159,22 @@ def _protocol(settings: dict[str, Any]) -> str:
             "`odradek config set group APPLICATION_ID streams.num.standby.replicas=1`"
         )
     return protocol
+
+
+def _endpoint(settings: dict[str, Any], protocol: str) -> tuple[str, int] | None:
+    text = settings.pop(_SERVER, "") or ""
+    if not text:
+        return None
+    if protocol != STREAMS:
+        raise ValueError(
+            f'application_server needs group_protocol="{STREAMS}": the members of a classic group do '
+            "not know one another's addresses"
+        )
+    host, _, port = str(text).rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise ValueError(f"application_server is {text!r}; it must be HOST:PORT")
+    return host, int(port)
 
 
 def _routed(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

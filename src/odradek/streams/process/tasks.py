@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.client.admin.admin import Admin
 from odradek.client.consuming.consumer import Consumer
@@ -43,6 +43,14 @@ log = logging.getLogger(__name__)
 
 LOOKUP_PATIENCE_MS = 60_000
 """For so long the ends of a changelog may be unknown, for instance because its topic is new."""
+
+
+class Progress(NamedTuple):
+    """The sums over the changelogs of a task: up to where they have been read, and the ends."""
+
+    position: int
+    end: int | None
+    """None: not known yet."""
 
 
 class Tasks:
@@ -327,15 +335,15 @@ class Tasks:
 
     # -- what others want to know ---------------------------------------------------------------
 
-    def offsets(self) -> dict[TaskId, tuple[int, int | None]]:
-        """Return the sums of positions and of limits of the tasks whose changelogs are read."""
-        found: dict[TaskId, tuple[int, int | None]] = {}
-        reading = {**{k: v.changelogs for k, v in self.standby.items()}}
-        reading.update({k: v.changelogs for k, v in self.restoring.items()})
+    def offsets(self) -> dict[TaskId, Progress]:
+        """Return how far the changelogs of tasks have been read that do not run."""
+        found: dict[TaskId, Progress] = {}
+        reading = {each: task.changelogs for each, task in self.standby.items()}
+        reading.update((each, task.changelogs) for each, task in self.restoring.items())
         for task_id, changelogs in reading.items():
-            limits = [each.limit for each in changelogs]
-            total = None if None in limits else sum(each or 0 for each in limits)
-            found[task_id] = sum(each.position for each in changelogs), total
+            ends = [self._reader.end_of(each) for each in changelogs]
+            total = None if None in ends else sum(each or 0 for each in ends)
+            found[task_id] = Progress(sum(each.position for each in changelogs), total)
         return found
 
     def close(self) -> None:

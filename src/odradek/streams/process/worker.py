@@ -12,21 +12,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 from odradek.client.admin.admin import Admin
 from odradek.client.consuming.consumer import Consumer
 from odradek.client.core.consumed_batch import Batch
 from odradek.client.core.partitioners import partition_for_key
+from odradek.client.core.streams_member import Endpoint, EndpointPartitions
 from odradek.client.errors import BrokerError, ClientError, CommitFailedError
 from odradek.client.group_metadata import CommittedOffset
 from odradek.core.streams.model.records import Produced
 from odradek.core.streams.partition_group import Consumed
+from odradek.core.streams.stores.base import Store
 from odradek.core.streams.task import GlobalTask, Task
 from odradek.core.streams.topology.definition import Topology
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
+from odradek.streams.process.layout import Layout
 from odradek.streams.process.membership import (
     ApplicationEndedError,
     Membership,
@@ -37,7 +40,7 @@ from odradek.streams.process.positions import encode
 from odradek.streams.process.restoring import read_whole
 from odradek.streams.process.settings import ADMIN, GLOBAL_CONSUMER, WorkerSettings
 from odradek.streams.process.task_states import TaskId
-from odradek.streams.process.tasks import Tasks
+from odradek.streams.process.tasks import Progress, Tasks
 from odradek.streams.process.topics import Topics, make_producer
 
 log = logging.getLogger(__name__)
@@ -63,6 +66,18 @@ _LOST = frozenset(
 """Errors of a member that was removed from its group, or of a transaction that has timed out."""
 
 
+class Service(Protocol):
+    """Answers queries while a worker runs."""
+
+    def start(self) -> None:
+        """Begin to answer."""
+        ...
+
+    def stop(self) -> None:
+        """End."""
+        ...
+
+
 class Worker:
     """Runs the tasks that the group assigns to this process."""
 
@@ -77,6 +92,8 @@ class Worker:
         self._read_to: dict[TopicPartition, int] = {}
         """Up to where repartition topics were read, if it was not deleted yet."""
         self._in_transaction = False
+        self._progress: dict[TaskId, Progress] = {}
+        self._service: Service | None = None
         self._committed: dict[TopicPartition, int] = {}
         """The committed offsets of the partitions that are read."""
         self._global = GlobalTask(topology)
@@ -102,6 +119,46 @@ class Worker:
         return [f"{subtopology}_{partition}" for subtopology, partition in standby]
 
     @property
+    def layout(self) -> Layout:
+        """The subtopologies, and the numbers of their tasks."""
+        return self._layout
+
+    @property
+    def states(self) -> Tasks:
+        """The tasks with their stores. Whoever reads stores needs its lock."""
+        return self._tasks
+
+    @property
+    def global_stores(self) -> dict[str, Store]:
+        """The global tables."""
+        return self._global.stores
+
+    def hosts(self) -> Mapping[Endpoint, EndpointPartitions]:
+        """Return which process with an endpoint has which partitions."""
+        return self._member.hosts()
+
+    def status(self) -> dict[str, Any]:
+        """Return the tasks of this process, and how far changelogs have been read, as JSON."""
+        tasks: list[dict[str, Any]] = [
+            {"id": f"{number}_{partition}", "role": "active", "position": None, "end": None}
+            for number, partition in sorted(self._running)
+        ]
+        standby = self._tasks.standby
+        for (number, partition), each in sorted(self._progress.items()):
+            role = "standby" if (number, partition) in standby else "restoring"
+            name = f"{number}_{partition}"
+            tasks.append({"id": name, "role": role, "position": each.position, "end": each.end})
+        return {
+            "application": self._topology.application_id,
+            "member": self._consumer.group_metadata.member_id,
+            "tasks": tasks,
+        }
+
+    def serve(self, service: Service) -> None:
+        """Let something that answers queries run while the worker runs."""
+        self._service = service
+
+    @property
     def _running(self) -> dict[TaskId, Task]:
         return self._tasks.running
 
@@ -124,9 +181,11 @@ class Worker:
             StreamsError: a record cannot be processed.
             ClientError: the cluster refuses, or cannot be reached for too long.
         """
-        self._join()
         self._committed_ms = _now_ms()
         try:
+            if self._service is not None:
+                self._service.start()
+            self._join()
             while self._goes_on():
                 pass
         except ClientError as error:
@@ -219,7 +278,8 @@ class Worker:
         timeout = IDLE_POLL_SECONDS if is_idle and self._tasks.reads else 0.0
         for task_id in self._tasks.advance(self._consumer, timeout, now):
             self._consumer.resume(*self._partitions(self._running[task_id]))
-        self._member.report(self._tasks)
+        self._progress = self._tasks.offsets()
+        self._member.report(self._progress)
 
     def _add(self, batch: Batch) -> None:
         subtopology = self._layout.subtopology_of(batch.topic).number
@@ -421,6 +481,8 @@ class Worker:
         ]
         if self._global_consumer is not None:
             closing.append(self._global_consumer.close)
+        if self._service is not None:
+            closing.append(self._service.stop)
         for close in closing:
             _quietly(close)
 
