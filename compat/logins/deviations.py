@@ -14,32 +14,38 @@ from collections.abc import Mapping
 _MUTUAL = "SSL, certificate of the client"
 _JAVA = "SslAuthenticationException: Failed to process post-handshake messages"
 _LIBRDKAFKA = "_TRANSPORT: ssl://HOST:PORT/bootstrap: Receive failed: error:{} (after N ms in state APIVERSION_QUERY)"
+_OWN = "SecurityError: HOST:PORT does not accept this client's certificate, or needs one"
 _ALERTS = {
     "no certificate": (
         "certificate_required",
         "0A00045C:SSL routines::tlsv13 alert certificate required: SSL alert number 116",
         "certificate required",
+        "TLSV13_ALERT_CERTIFICATE_REQUIRED",
     ),
     "certificate of another authority": (
         "unknown_ca",
         "0A000418:SSL routines::tlsv1 alert unknown ca: SSL alert number 48",
         "unknown certificate authority",
+        "TLSV1_ALERT_UNKNOWN_CA",
     ),
     "expired certificate": (
         "certificate_expired",
         "0A000415:SSL routines::ssl/tls alert certificate expired: SSL alert number 45",
         "expired certificate",
+        "SSLV3_ALERT_CERTIFICATE_EXPIRED",
     ),
 }
 
 
 def _alerts() -> dict[tuple[str, str, str], tuple[str, ...]]:
     found: dict[tuple[str, str, str], tuple[str, ...]] = {}
-    for case, (java, librdkafka, go) in _ALERTS.items():
+    for case, (java, librdkafka, go, own) in _ALERTS.items():
         alert = f"SSLHandshakeException: Received fatal alert: {java}"
         found[_MUTUAL, case, "java"] = (_JAVA, alert)
         found[_MUTUAL, case, "librdkafka"] = (_LIBRDKAFKA.format(librdkafka),)
         found[_MUTUAL, case, "franz-go"] = (f"remote error: tls: {go}",)
+        for each in ("odradek", "odradek-aio"):
+            found[_MUTUAL, case, each] = (f"{_OWN} ({own})",)
     return found
 
 

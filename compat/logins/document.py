@@ -31,6 +31,7 @@ are skipped without it ([Kerberos](kerberos.md)).
 Each number is the number of wrong credentials that were tried besides the right ones; `-` means that the client does
 not have the mechanism. librdkafka has GSSAPI if it is built with libsasl2. The wheels of confluent-kafka are not, and
 then these logins are skipped; what is shown here was said by librdkafka 2.12.1 with libsasl2 ([Kerberos](kerberos.md)).
+Odradek's own client, blocking (odradek) and for asyncio (odradek-aio), has GSSAPI, too, but was not recorded with it.
 """
 _NOTES = """
 aiokafka logs the second message, and does not show errors of OAUTHBEARER. franz-go does not show the reason for which

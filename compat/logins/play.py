@@ -28,6 +28,7 @@ _UNSTABLE = (
     (r"NotAfter: .* \d{4}$", "NotAfter: TIME"),
     (r"\(_ssl\.c:\d+\)", "(_ssl.c)"),
     (r"/\S*/kdc/", "DIRECTORY/"),
+    (r"\blet [\w-]{22} in\b", "let TOKEN in"),
 )
 """Parts of messages that differ from login to login, or from machine to machine."""
 _VARIANTS = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from compat.access_tokens import WRONG
 
-CLIENTS = ("java", "librdkafka", "aiokafka", "franz-go")
+CLIENTS = ("java", "librdkafka", "aiokafka", "franz-go", "odradek", "odradek-aio")
 """The clients whose drivers have the verb `login`."""
 
 RIGHT = "right"

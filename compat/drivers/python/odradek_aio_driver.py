@@ -17,6 +17,7 @@ from compat.drivers.python.lines import (
     serve,
     value_to_write,
 )
+from compat.drivers.python.odradek_login import login_with_asyncio
 from compat.drivers.python.odradek_verbs import (
     AdminVerbs,
     member_settings,
@@ -46,6 +47,9 @@ class Driver(AdminVerbs):
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(CALL_SECONDS)
+
+    def login(self, command: Command) -> Command:
+        return self._run(login_with_asyncio(command))
 
     def produce(self, command: Command) -> Command:
         return {"offsets": self._run(self._produce(command))}

@@ -13,6 +13,7 @@ from compat.drivers.python.lines import (
     serve,
     value_to_write,
 )
+from compat.drivers.python.odradek_login import login
 from compat.drivers.python.odradek_verbs import (
     AdminVerbs,
     member_settings,
@@ -34,6 +35,9 @@ class Driver(AdminVerbs):
         self._consumers: dict[str, Consumer] = {}
         self._open: list[Producer] = []
         """The producers of transactions that are left open."""
+
+    def login(self, command: Command) -> Command:
+        return login(command)
 
     def produce(self, command: Command) -> Command:
         with Producer(producer_settings(self.bootstrap, command)) as producer:
