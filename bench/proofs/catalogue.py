@@ -340,6 +340,11 @@ LONG_TESTS = (
         concerns=("tests/crash/copy_jobs.py", "tests/crash/test_connect.py"),
     ),
     LongTest(
+        "mirror-swap", "MirrorMaker 2 in Java and Odradek's take turns in one flow, some are killed", 1,
+        _pytest("-m", "long", "tests/crash/test_mirror_swap.py"),
+        concerns=("src/odradek/connectors/mirror", "tests/crash/test_mirror_swap.py"),
+    ),
+    LongTest(
         "cluster-simulation", "simulated runs of a cluster, each repeated with the same seed", 300,
         _module("tests.sim", "--long-cluster"), has_count_argument=True,
         concerns=("src/odradek/sim",),

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.connect.lab import Lab
+from tests.connect.mirror_lab import (
+    commit,
+    committed,
+    connected,
+    counts,
+    place,
+    produce,
+    records_of,
+    settings,
+)
 from tests.support.waiting import until
 
-from odradek.client import Admin, Consumer, Producer
+from odradek.client import Admin, Consumer
 from odradek.client.admin.configs import Change, Resource, alter_configs, describe_configs
-from odradek.client.admin.topics import list_topics
-from odradek.client.cluster import Cluster
-from odradek.client.commits import commit_offsets, fetch_offsets
-from odradek.client.consuming.to_ends import read_to_ends
-from odradek.client.group_metadata import CommittedOffset
+from odradek.connect import SourceConnector, SourceRecord, SourceTask
+from odradek.connect.registry import installed_plugins
 from odradek.connectors.mirror import MirrorCheckpointConnector, MirrorSourceConnector
+from odradek.connectors.mirror.dedicated import MirrorMaker
+from odradek.connectors.mirror.flows import Flows
 from odradek.connectors.mirror.formats import (
     Checkpoint,
     Heartbeat,
     MalformedRecordError,
     OffsetSync,
 )
+from odradek.connectors.own import OWN
 from odradek.core.connect import java_map
 from odradek.core.connect.errors import ConnectError
 from odradek.model.config_resource import ResourceType
@@ -46,7 +58,7 @@ def test_records_have_the_bytes_of_java():
     beat = Heartbeat("a1", "", 0x190000000)
     assert (beat.key().hex(), beat.value().hex()) == (HEARTBEAT_KEY, HEARTBEAT_VALUE)
     for record in (sync, checkpoint, beat):
-        assert type(record).read(record.key(), record.value()) == record  # type: ignore[attr-defined]
+        assert type(record).read(record.key(), record.value()) == record
 
 
 @pytest.mark.parametrize("kind", [OffsetSync, Checkpoint, Heartbeat])
@@ -132,42 +144,6 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         yield Pair(tmp_path, source, target)
 
 
-def place(topic: str, partition: int = 0) -> TopicPartition:
-    return TopicPartition(topic, partition)
-
-
-def connected(broker: Broker) -> Cluster:
-    return Cluster(broker.bootstrap_servers)
-
-
-def records_of(broker: Broker, topic: str, partition: int = 0) -> list[tuple[Any, ...]]:
-    """Return key, value, headers and time of the records of a partition."""
-    with connected(broker) as cluster:
-        return [
-            (each.key, each.value, each.headers, each.timestamp)
-            for batch in read_to_ends(cluster, {place(topic, partition): 0})
-            for each in batch
-        ]
-
-
-def produce(broker: Broker, topic: str, start: int, count: int, partitions: int) -> None:
-    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-        for number in range(start, start + count):
-            producer.send(
-                topic,
-                None if number % 7 == 3 else b"value %d" % number,
-                key=None if number % 5 == 2 else b"key %d" % number,
-                headers=[("a", b"\x00\xff"), ("a", None)] if number % 3 == 0 else None,
-                partition=number % partitions,
-                timestamp=1_700_000_000_000 + number,
-            )
-
-
-def counts(broker: Broker) -> dict[str, int]:
-    with connected(broker) as cluster:
-        return {each.name: len(each.partitions) for each in list_topics(cluster)}
-
-
 def retention(broker: Broker, topic: str) -> str | None:
     resource = Resource(ResourceType.TOPIC, topic)
     with connected(broker) as cluster:
@@ -180,17 +156,6 @@ def set_retention(broker: Broker, topic: str, value: str) -> None:
     with connected(broker) as cluster:
         changes = {Resource(ResourceType.TOPIC, topic): [Change("retention.ms", value)]}
         assert not any(alter_configs(cluster, changes).values())
-
-
-def commit(broker: Broker, group: str, offsets: dict[TopicPartition, int]) -> None:
-    with connected(broker) as cluster:
-        found = {each: CommittedOffset(offset) for each, offset in offsets.items()}
-        assert not any(commit_offsets(cluster, group, found).values())
-
-
-def committed(broker: Broker, group: str) -> dict[TopicPartition, int]:
-    with connected(broker) as cluster:
-        return {each: found.offset for each, found in fetch_offsets(cluster, group).items()}
 
 
 def is_copied(pair: Pair, topic: str, partitions: int) -> bool:
@@ -267,8 +232,8 @@ def test_a_group_with_members_at_the_target_keeps_its_offsets(
     produce(pair.source, "orders", 0, 30, 3)
     commit(pair.source, "billing", {place("orders"): 10})
     pair.target.create_topics({"busy": 1})
-    settings = {"bootstrap.servers": pair.target.bootstrap_servers, "group.id": "billing"}
-    with Consumer(settings) as member, pair.lab() as lab:
+    given = {"bootstrap.servers": pair.target.bootstrap_servers, "group.id": "billing"}
+    with Consumer(given) as member, pair.lab() as lab:
         member.subscribe(["busy"])
         member.poll(1.0)
         for kind in ("Source", "Checkpoint"):
@@ -277,3 +242,96 @@ def test_a_group_with_members_at_the_target_keeps_its_offsets(
         until(lambda: len(records_of(pair.target, "eu.checkpoints.internal")) > 0)
         until(lambda: "billing has members" in caplog.text, "the offsets are refused")
         assert place("eu.orders") not in committed(pair.target, "billing")
+
+
+def dedicated(pair: Pair) -> dict[str, str]:
+    return settings(pair.source.bootstrap_servers, pair.target.bootstrap_servers)
+
+
+@pytest.mark.slow("two workers that start, and start again")
+def test_the_dedicated_mode_keeps_its_state_in_topics(pair: Pair) -> None:
+    produce(pair.source, "orders", 0, 60, 3)
+    commit(pair.source, "billing", {place("orders", each): 20 for each in range(3)})
+    with running(dedicated(pair)) as mirror:
+        assert [str(each) for each in mirror.flows] == ["eu->us", "us->eu"]
+        until(lambda: is_copied(pair, "orders", 3), "the records are copied")
+        wanted = {place("eu.orders", each): 20 for each in range(3)}
+        until(lambda: committed(pair.target, "billing") == wanted, "offsets are translated")
+        until(lambda: records_of(pair.source, "heartbeats"), "the other direction has heartbeats")
+        until(
+            lambda: "eu.heartbeats" in counts(pair.target), "they are copied, whatever topics says"
+        )
+    keys = {each[0] for each in records_of(pair.target, "mm2-configs.eu.internal")}
+    names = [f"Mirror{each}Connector" for each in ("Source", "Checkpoint", "Heartbeat")]
+    assert {f"connector-{each}".encode() for each in names} <= keys
+    offsets = dict(each[:2] for each in records_of(pair.target, "mm2-offsets.eu.internal"))
+    key = b'["MirrorSourceConnector",{"cluster":"eu","partition":0,"topic":"orders"}]'
+    assert offsets[key] == b'{"offset":19}'
+    produce(pair.source, "orders", 60, 30, 3)
+    with running(dedicated(pair)):
+        until(lambda: is_copied(pair, "orders", 3), "another process goes on, and repeats nothing")
+
+
+@contextmanager
+def running(given: dict[str, str]) -> Iterator[MirrorMaker]:
+    found = MirrorMaker(given, installed_plugins(*OWN))
+    found.start()
+    try:
+        yield found
+        assert found.failure is None
+    finally:
+        found.stop()
+
+
+def test_a_file_without_flows_is_refused() -> None:
+    with pytest.raises(ConnectError, match="Missing required configuration"):
+        Flows({})
+    with pytest.raises(ConnectError, match="No source->target replication flows"):
+        Flows({"clusters": "a"}).pairs()
+    with pytest.raises(ConnectError, match="No source->target replication flows"):
+        Flows({"clusters": "a,b"}).pairs(["c"])
+
+
+class LastWords(SourceTask):
+    calls: ClassVar[list[object]] = []
+
+    def poll(self) -> list[SourceRecord] | None:
+        time.sleep(0.05)
+        if "polled" in self.calls:
+            return None
+        self.calls.append("polled")
+        return [SourceRecord(topic="words", value="a", source_partition={}, source_offset={"n": 1})]
+
+    def commit_record(self, record: SourceRecord, offset: int | None) -> None:
+        self.calls.append(offset)
+
+    def commit(self) -> None:
+        if self.calls[-1] != "committed":
+            self.calls.append("committed")
+
+    def stop(self) -> None:
+        self.calls.append("stopped")
+
+
+class LastWordsConnector(SourceConnector):
+    task_class = LastWords
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [{}]
+
+
+def test_a_task_hears_of_its_last_records_before_it_stops(tmp_path: Path) -> None:
+    LastWords.calls.clear()
+    with Broker() as broker:
+        lab = Lab(
+            broker.bootstrap_servers,
+            tmp_path,
+            LastWordsConnector,
+            offset_flush_interval_ms="600000",
+        )
+        with lab:
+            name = f"{__name__}.LastWordsConnector"
+            assert lab.create("words", {"connector.class": name}).status == 201
+            until(lambda: "polled" in LastWords.calls, "the task has polled")
+        assert [each for each in LastWords.calls if each != "committed"] == ["polled", 0, "stopped"]
+        assert LastWords.calls[-2:] == ["committed", "stopped"]

@@ -208,7 +208,9 @@ public class Mirror {
     }
 
     static String dedicated(String[] w) throws Exception {
-        MirrorMakerConfig config = new MirrorMakerConfig(map(w[1]));
+        Map<String, String> given = new HashMap<>(map(w[1]));
+        given.put("plugin.discovery", "service_load"); // otherwise it reads all jars each time
+        MirrorMakerConfig config = new MirrorMakerConfig(given);
         Map<String, Object> found = new TreeMap<>();
         for (SourceAndTarget pair : config.clusterPairs()) {
             found.put(pair + " worker", new TreeMap<>(config.workerConfig(pair)));

@@ -17,11 +17,13 @@ from odradek.connectors.mirror import (
 )
 from odradek.connectors.mirror import config as definitions
 from odradek.connectors.mirror.filters import GroupFilter, PropertyFilter, TopicFilter
+from odradek.connectors.mirror.flows import Flows
 from odradek.connectors.mirror.formats import Checkpoint, Heartbeat, OffsetSync, source_partition
 from odradek.connectors.mirror.offset_syncs import SyncQueue, SyncStore
 from odradek.connectors.mirror.policies import IdentityReplicationPolicy, ReplicationPolicy
 from odradek.connectors.mirror.topics import Flow
 from odradek.core.connect.config_def import REQUIRED, text_of
+from odradek.core.connect.errors import ConfigError
 from odradek.core.connect.java_text import json_text
 from odradek.model.topic_partition import TopicPartition
 
@@ -222,6 +224,35 @@ def queue_case(r: random.Random) -> tuple[tuple[str, ...], str]:
     return ("queue", str(lag), " ".join(events)), "".join(parts).strip()
 
 
+def dedicated_case(r: random.Random) -> tuple[tuple[str, ...], str]:
+    """A file of the dedicated mode, and the settings of its workers and connectors."""
+    given = {"clusters": r.choice(["a", "a, b", "a,b,c"])}
+    names = [
+        *("bootstrap.servers", "security.protocol", "ssl.truststore.location", "sasl.jaas.config"),
+        *("producer.linger.ms", "consumer.bootstrap.servers", "admin.client.id", "group.id"),
+        *("topics", "tasks.max", "emit.heartbeats.enabled", "replication.factor", "enabled"),
+        *("offset.storage.topic", "key.converter", "replication.policy.separator", "client.id"),
+        *("config.storage.replication.factor", "worker.x", "task.shutdown.y", "unknown", "name"),
+        *("offset-syncs.topic.location", "transforms", "administrator", "offset.flush.interval.ms"),
+    ]
+    for prefix in ("", "a.", "b.", "a->b.", "b->a.", "c->a.", "source.", "target.consumer."):
+        for _ in range(r.randrange(9)):
+            name = r.choice(names)
+            values = ["SSL"] if name == "security.protocol" else ["true", "FALSE", "1", "x y"]
+            given[prefix + name] = r.choice(values)
+        if "->" in prefix and r.random() < 0.6:
+            given[prefix + "enabled"] = r.choice(["true", "false", "True", " true"])
+    ours: dict[str, dict[str, str]] = {}
+    try:
+        flows = Flows(given)
+        for pair in flows.pairs():
+            ours[f"{pair} worker"] = flows.worker(pair)
+            ours |= {f"{pair} {m.__name__}": flows.connector(pair, m) for m in CONNECTORS}
+    except ConfigError:
+        pass  # there are no flows: Java finds out later
+    return ("dedicated", json.dumps(given)), json.dumps(ours, sort_keys=True)
+
+
 def test_records_names_histories_and_validation() -> None:
     """All in one, because a JVM takes seconds to start."""
     r = random.Random(seeds(1)[0])
@@ -230,12 +261,13 @@ def test_records_names_histories_and_validation() -> None:
     cases += [flow_case(r) for _ in range(200)]
     cases += [store_case(r) for _ in range(400)]
     cases += [queue_case(r) for _ in range(100)]
+    dedicated = [dedicated_case(r) for _ in range(5)]
     configs: list[tuple[str, dict[str, str]]] = [
         (made.__name__, {"name": "x", "connector.class": made.java_name, **config})
         for made in CONNECTORS
         for config in BAD
     ]
-    lines = [line for line, _ in cases]
+    lines = [line for line, _ in (*cases, *dedicated)]
     lines += [("definitions",), *(("validate", name, json.dumps(each)) for name, each in configs)]
     found = java(lines)
     different = [
@@ -244,8 +276,11 @@ def test_records_names_histories_and_validation() -> None:
         if theirs != ours
     ]
     assert not different, f"{len(different)} differ:\n" + "\n".join(different[:5])
-    check_definitions(found[len(cases)])
-    check_validation(configs, found[len(cases) + 1 :])
+    after = len(cases) + len(dedicated)
+    for (line, ours), theirs in zip(dedicated, found[len(cases) : after], strict=True):
+        assert json.loads(ours) == json.loads(theirs), line
+    check_definitions(found[after])
+    check_validation(configs, found[after + 1 :])
 
 
 def check_definitions(defined: str) -> None:

@@ -103,6 +103,49 @@ def distributed(worker: Path) -> None:
         raise click.ClickException(f"the worker has failed: {running.failure}")
 
 
+@connect.command()
+@click.argument("file", type=FILE)
+@click.option(
+    "--clusters",
+    metavar="CLUSTER,…",
+    default="",
+    help="Run only the flows to these clusters. By default all.",
+)
+def mirror(file: Path, clusters: str) -> None:
+    """Copy topics between clusters, as MirrorMaker 2. FILE is a file as of its dedicated mode.
+
+    \b
+    clusters = eu, us
+    eu.bootstrap.servers = eu:9092
+    us.bootstrap.servers = us:9092
+    eu->us.enabled = true
+    eu->us.topics = orders, payments.*
+
+    \b
+    Example:
+      odradek connect mirror mm2.properties
+    """
+    from odradek.connect.registry import installed_plugins
+    from odradek.connect.standalone import read_properties
+    from odradek.connectors.mirror.dedicated import MirrorMaker
+    from odradek.connectors.own import OWN
+    from odradek.core.connect.errors import ConnectError
+
+    stopping = _prepared()
+    targets = [each.strip() for each in clusters.split(",") if each.strip()]
+    try:
+        running = MirrorMaker(read_properties(file), installed_plugins(*OWN), targets)
+    except ConnectError as error:
+        raise click.ClickException(str(error)) from error
+    running.start()
+    click.echo(f"Flows: {', '.join(map(str, running.flows))}", err=True)
+    while not stopping.wait(_LOOK_SECONDS) and not running.has_ended.is_set():
+        pass
+    running.stop()
+    if running.failure is not None:
+        raise click.ClickException(f"a flow has failed: {running.failure}")
+
+
 def _prepared() -> threading.Event:
     """Return what is set when the worker shall stop."""
     logging.basicConfig(

@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import odradek
+from odradek.connect.avro_converter import AvroConverter
 from odradek.core.connect import converters, headers, json_converter, transforms
 from odradek.core.connect.api import SinkConnector, SourceConnector
 from odradek.core.connect.converter import Converter
@@ -53,7 +54,7 @@ def _own() -> list[Plugin]:
     version = odradek.__version__
     simple = headers.SimpleHeaderConverter
     return [
-        *(plugin_of(PluginKind.CONVERTER, each, version) for each in _CONVERTERS),
+        *(plugin_of(PluginKind.CONVERTER, each, version) for each in (*_CONVERTERS, AvroConverter)),
         *(plugin_of(PluginKind.HEADER_CONVERTER, each, version) for each in _CONVERTERS),
         plugin_of(PluginKind.HEADER_CONVERTER, simple, version),
         *(plugin for each in transforms.OWN for plugin in _of_class(each)),

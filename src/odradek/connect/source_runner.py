@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 _PAUSE_SECONDS = 0.1
+_RELEASE_SECONDS = 1.5
+"""How long a task that stops may stay in `poll` before its `stop` is called."""
 
 
 class OffsetStore(Protocol):
@@ -93,6 +95,7 @@ class SourceRunner(Runner):
         self._commit_at = 0.0
         self._releaser: threading.Thread | None = None
         """Stops the task while it is in `poll`."""
+        self._release_at: float | None = None
 
     def _make_task(self) -> SourceTask:
         made = self._make()
@@ -141,7 +144,9 @@ class SourceRunner(Runner):
             if time.monotonic() >= self._commit_at:
                 self._store()
             if self._stopping.is_set():
-                self._release(source)
+                self._release_at = self._release_at or time.monotonic() + _RELEASE_SECONDS
+                if time.monotonic() >= self._release_at:
+                    self._release(source)
 
         try:
             found = self.errors.run(
@@ -255,14 +260,20 @@ class SourceRunner(Runner):
         return True
 
     def _finish(self, source: SourceTask, producer: Producer, *, is_started: bool) -> None:
-        if is_started and self._releaser is None:
-            self._call(source.stop)
+        """Commit what is written, then stop the task, as Apache Kafka does."""
         self._flush(producer)
         if is_started:
             self._tell_written(source)
         offsets = self._progress.take_committable()
         if offsets and not self._is_cancelled:
             self._offsets.write(self.task.connector, offsets)
+        if is_started:
+            try:
+                self._call(source.commit)
+            except Exception:
+                log.exception("task %s: its last commit has failed", self.task)
+            if self._releaser is None:
+                self._call(source.stop)
 
 
 def _hears_of_records(source: SourceTask) -> bool:

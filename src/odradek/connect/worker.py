@@ -119,12 +119,12 @@ class RunningConnector:
         found = [dict(each) for each in self._connector.task_configs(most)]
         if self.config.get("tasks.max.enforce", "true").strip().lower() != "false":
             check_task_count(self.name, len(found), most)
-        task_class = self._connector.task_class
+        name = _task_class(self._connector)
         for each in found:
-            each["task.class"] = f"{task_class.__module__}.{task_class.__qualname__}"
-            for name in (base.TOPICS, base.TOPICS_REGEX):
-                if isinstance(self._connector, SinkConnector) and self.config.get(name):
-                    each[name] = self.config[name]
+            each["task.class"] = name
+            for topics in (base.TOPICS, base.TOPICS_REGEX):
+                if isinstance(self._connector, SinkConnector) and self.config.get(topics):
+                    each[topics] = self.config[topics]
         return found
 
     def stop(self, timeout_s: float) -> None:
@@ -138,6 +138,17 @@ class RunningConnector:
                 "connector %s did not stop within %s s and is given up", self.name, timeout_s
             )
         self._host.end()
+
+
+def _task_class(connector: Connector) -> str:
+    """Return the name of the class of a connector's tasks: that of Java, if the connector has one.
+
+    A worker of Apache Kafka in the same group runs tasks of this class.
+    """
+    if connector.java_name:
+        return f"{connector.java_name.removesuffix('Connector')}Task"
+    made = connector.task_class
+    return f"{made.__module__}.{made.__qualname__}"
 
 
 class Worker:

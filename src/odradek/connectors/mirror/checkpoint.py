@@ -108,7 +108,7 @@ class MirrorCheckpointTask(SourceTask):
         place = TopicPartition(found.checkpoints_topic, 0)
         groups = set(self._groups)
         try:
-            with make_cluster(settings) as cluster:
+            with make_cluster(settings, "consumer") as cluster:
                 for batch in read_to_ends(cluster, {place: 0}, READ_UNCOMMITTED):
                     for record in batch:
                         try:

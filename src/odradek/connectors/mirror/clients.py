@@ -28,13 +28,14 @@ def _known(kind: str, given: Settings, known: Sequence[str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if name in known}
 
 
-def make_cluster(given: Settings) -> Cluster:
-    """Return connections to a cluster.
+def make_cluster(given: Settings, kind: str = "admin client") -> Cluster:
+    """Return connections to a cluster, with the settings of a kind of client.
 
     Raises:
         ConfigError: a setting is invalid.
     """
-    found = _known("admin client", given, CONNECTION_SETTINGS)
+    own = {name: value for name, value in given.items() if name in CONNECTION_SETTINGS}
+    found = _known(kind, given, CONNECTION_SETTINGS) if kind == "admin client" else own
     try:
         connection = Given(found, {}, CONNECTION_SETTINGS, {}).connection()
     except ValueError as error:

@@ -59,7 +59,7 @@ class SyncReader:
         Raises:
             ClientError: the topic cannot be read.
         """
-        with make_cluster(self._settings) as cluster:
+        with make_cluster(self._settings, "consumer") as cluster:
             end = offsets_at(cluster, [self._place], LATEST)[self._place]
         if self._consumer is None:
             self._consumer = make_consumer(self._settings)
