@@ -36,8 +36,6 @@ class Client:
         Missing: its toolchain is not here, or cannot fetch what the driver needs.
         RuntimeError: the driver does not compile.
     """
-    only: str | None = None
-    """A shell pattern of the scenarios that the driver has verbs for; None if it has all."""
 
 
 def _java() -> Sequence[str | Path]:
@@ -62,24 +60,38 @@ def _python(module: str) -> Callable[[], Sequence[str | Path]]:
 
 
 def _go() -> Sequence[str | Path]:
-    program = CACHE / "go" / "franz-go-driver"
+    return [_built("franz-go", DRIVERS / "go")]
+
+
+def sarama() -> Path:
+    """Return the program in `drivers/sarama`, which is not a driver of the scenarios.
+
+    Raises:
+        Missing: Go is not here, or cannot fetch Sarama.
+        RuntimeError: Go could not build it.
+    """
+    return _built("sarama", DRIVERS / "sarama")
+
+
+def _built(client: str, home: Path) -> Path:
+    program = CACHE / "go" / f"{client}-driver"
     with only_one("go"):
         program.parent.mkdir(parents=True, exist_ok=True)
         go = require("go")
-        if reason := _said_by_failed([go, "mod", "download"], DRIVERS / "go"):
-            raise absent(GO, f"Go could not fetch franz-go: {reason}")
-        go_program(".", program)
-    return [program]
+        if reason := _said_by_failed([go, "mod", "download"], home):
+            raise absent(GO, f"Go could not fetch {client}: {reason}")
+        go_program(".", program, home)
+    return program
 
 
-def go_program(source: Path | str, program: Path) -> None:
-    """Build the driver in Go ("."), or a file elsewhere, with the modules of the driver.
+def go_program(source: Path | str, program: Path, home: Path = DRIVERS / "go") -> None:
+    """Build the driver in Go ("."), or a file elsewhere, with the modules of the driver in `home`.
 
     Raises:
         RuntimeError: Go could not build it.
     """
     words: list[str | Path] = [require("go"), "build", "-trimpath", "-o", program, source]
-    if reason := _said_by_failed(words, DRIVERS / "go"):
+    if reason := _said_by_failed(words, home):
         raise RuntimeError(f"Go could not build {source}: {reason}")
 
 
@@ -126,7 +138,7 @@ CLIENTS = (
     Client("kafkajs", _node),
     Client("odradek", _python("odradek_driver")),
     Client("odradek-aio", _python("odradek_aio_driver")),
-    Client("java-4.4", _next_java, only="share group*"),
+    Client("java-4.4", _next_java),
 )
 
 TOOLS = "java-tools"

@@ -2,13 +2,11 @@
 
 There are four phases: each client writes for the others and runs its scenarios; each client reads
 the records of the others; clients with a common assignment strategy form one group; clients log in
-with right and wrong credentials. A client whose driver has only some verbs (`Client.only`) takes
-part in the first phase. Apache Kafka's command-line tools run during the first phase.
+with right and wrong credentials. Apache Kafka's command-line tools run during the first phase.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import shutil
 import threading
 import time
@@ -95,8 +93,7 @@ class Run:
                     parts.insert(0, pool.submit(self._tools))
                 for part in parts:
                     part.result()
-                whole = [each.name for each in self.clients if each.only is None]
-                names = [name for name in whole if name in self._drivers]
+                names = [each.name for each in self.clients if each.name in self._drivers]
                 for part in [pool.submit(self._reads, name) for name in names]:
                     part.result()
             drivers = [self._drivers[name] for name in names if name in self._drivers]
@@ -148,10 +145,6 @@ class Run:
 
     def _alone(self, client: Client) -> None:
         scenarios = [each for each in SCENARIOS if self.wanted(each.name)]
-        if client.only is not None:
-            scenarios = [each for each in scenarios if fnmatch.fnmatch(each.name, client.only)]
-            if not scenarios:
-                return
         try:
             command = client.command()
         except Missing as reason:
@@ -163,7 +156,7 @@ class Run:
             return
         if not self._restart(client.name, command):
             return
-        if client.only is None and self.wanted(WRITES):
+        if self.wanted(WRITES):
             self._record(client.name, WRITES, lambda: self._write(client.name))
         for each in scenarios:
             if client.name not in self._drivers and not self._restart(client.name, command):

@@ -38,6 +38,9 @@ SETTINGS = {
     "group.streams.num.standby.replicas": "1",
     "group.streams.heartbeat.interval.ms": "500",
     "group.streams.min.heartbeat.interval.ms": "500",
+    # On a busy machine Java needs a minute to start.
+    "group.streams.session.timeout.ms": "600000",
+    "group.streams.max.session.timeout.ms": "600000",
     "offsets.topic.num.partitions": "1",
 }
 PATIENCE_SECONDS = 180.0
