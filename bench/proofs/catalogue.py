@@ -325,7 +325,7 @@ LONG_TESTS = (
     LongTest(
         "next-release",
         "kills in quorums of Odradek and Apache Kafka 4.4, which have formatted for each other; and the levels of "
-        "features rise with 4.3 and 4.4, a kill after each", 40,
+        "features rise with 4.3 and 4.4, a kill after each", 12,
         _pytest("-m", "long", "tests/crash/test_next_release_kills.py"),
         "ODRADEK_RELEASE_KILLS", divisor=2,
         concerns=(

@@ -154,7 +154,7 @@ class LevelLoop(_Loop):
                 until(lambda node=each: shown(node)[0].get(feature) == level)
             self._kill(self._random.choice(NODE_IDS))
             return
-        for _ in range(2 * len(NODE_IDS)):
+        for _ in range(30):  # until each program has had the active controller
             active = self.cluster.active_controller()
             program = self.cluster.members[active].program
             said = self.change("downgrade", "metadata.version", OLD_LEVEL)
