@@ -167,6 +167,16 @@ LONG_TESTS = (
         concerns=("src/odradek/core/streams", "tests/streams_api/generator.py"),
     ),
     LongTest(
+        "streams-swap", "word counts and joins that Kafka Streams in Java and ours run in turns", 4,
+        _pytest("-m", "long", "-n", "2", "tests/streams_api/test_swap.py"),
+        concerns=("src/odradek/streams/process", "tests/streams_api/swap", "tests/streams_api/test_swap.py"),
+    ),
+    LongTest(
+        "streams-spark-kills", "kills of drivers and workers of an application on Spark", 10,
+        _pytest("-m", "long", "tests/spark/test_streams_kills.py"), "ODRADEK_STREAMS_SPARK_KILLS",
+        concerns=("src/odradek/streams/on_spark", "tests/spark/test_streams_kills.py"),
+    ),
+    LongTest(
         "files",
         "alternating starts of Apache Kafka and Odradek on one data directory, in both orders", 20,
         _pytest("-m", "cluster or not cluster", "tests/oracle/files"), "ODRADEK_FILE_TURNS",

@@ -7,14 +7,19 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from tests.streams_api.test_process import PATIENCE_SECONDS, running
+from tests.streams_api.test_process import running
 
 from odradek.client import Admin, Consumer, Producer
 from odradek.core.streams.partition_group import Consumed
 from odradek.model.topic_partition import TopicPartition
 from odradek.streams import App, StreamsError, TestDriver
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("transactions", "spark")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.usefixtures("transactions", "spark"),
+    pytest.mark.timeout(600),
+]
+PATIENCE_SECONDS = 120
 EXACTLY_ONCE = {"processing_guarantee": "exactly_once_v2", "commit_interval_ms": 50}
 LINES = ("to be or not to be", "be quick", "or not") * 20
 

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import time
+from xml.etree import ElementTree
 
 import pytest
 from tests.cli.conftest import invoke
@@ -39,6 +40,20 @@ def test_the_topology_is_shown(words):
     result = invoke("streams", "describe", words)
     assert result.code == 0
     assert "Processor: KSTREAM-AGGREGATE-0000000003 (stores: [counts])" in result.out
+
+
+def test_the_topology_is_drawn(words, tmp_path):
+    path = tmp_path / "words.svg"
+    assert invoke("streams", "describe", words, "--svg", str(path)).code == 0
+    drawn = ElementTree.parse(path).getroot()
+    texts = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[0] == "Sub-topology 0: a task, in Python, for each partition of lines"
+    shown = re.findall(
+        r"(?:Source|Processor|Sink): (\S+)", invoke("streams", "describe", words).out
+    )
+    topics = ["lines", "word-counts"] + ["word-count-counts-repartition"] * 2
+    titles = [each for each in texts if each.startswith("Sub-topology")]
+    assert sorted(texts) == sorted([*shown, *topics, *titles, "counts"])
 
 
 def test_a_file_without_application_is_refused(tmp_path):

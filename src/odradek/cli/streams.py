@@ -54,8 +54,14 @@ def streams() -> None:
     is_flag=True,
     help="Show the topology of a Streams group that runs, as its members have described it.",
 )
+@click.option(
+    "--svg",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw the topology of the App, and write the picture to this file.",
+)
 @cluster_options
-def describe(name: str, of_group: bool) -> None:
+def describe(name: str, of_group: bool, svg: Path | None) -> None:
     """Show the topology of the App in FILE, as Kafka Streams prints it.
 
     With --topology, show the topology of a group of Kafka Streams 4.4, which the broker keeps if
@@ -64,16 +70,23 @@ def describe(name: str, of_group: bool) -> None:
     \b
     Examples:
       odradek streams describe words.py
+      odradek streams describe words.py --svg words.svg
       odradek streams describe word-count --topology
     """
     from odradek.operations.streams_topologies import read_topology, topology_text
 
+    if of_group and svg is not None:
+        raise click.UsageError("--svg draws the App in a file, without --topology")
     if of_group:
         with connected() as cluster:
             click.echo(topology_text(read_topology(cluster, name)))
         return
-    path = Path(FILE.convert(name, None, click.get_current_context()))
-    click.echo(_load(path).describe(), nl=False)
+    app = _load(Path(FILE.convert(name, None, click.get_current_context())))
+    if svg is None:
+        click.echo(app.describe(), nl=False)
+        return
+    svg.write_text(app.picture(), encoding="utf-8")
+    note(f"Wrote {svg}")
 
 
 @streams.command()

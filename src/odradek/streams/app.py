@@ -24,6 +24,7 @@ from odradek.core.streams.topology.definition import (
 from odradek.core.streams.topology.description import describe
 from odradek.streams.dsl import GlobalTable, Stream, Table
 from odradek.streams.functions import parameter_count
+from odradek.streams.picture import picture
 from odradek.streams.plan import streams
 from odradek.streams.plan.handles import Plan
 from odradek.streams.plan.materialized import Store, options
@@ -175,6 +176,10 @@ class App:
     def describe(self) -> str:
         """Return the topology as text, as Kafka Streams prints it."""
         return describe(self.topology())
+
+    def picture(self) -> str:
+        """Return the topology as a picture (SVG): what each task executes, and its topics and stores."""
+        return picture(self.topology())
 
     def task_settings(self) -> TaskSettings:
         """Return the settings of the application's tasks."""

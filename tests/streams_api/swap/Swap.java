@@ -25,7 +25,7 @@ public final class Swap {
                 .groupBy((key, word) -> word, Grouped.with(strings, strings))
                 .count(Materialized.as("counts"))
                 .toStream()
-                .to("word-counts", Produced.with(strings, Serdes.Long()));
+                .to("out", Produced.with(strings, Serdes.Long()));
         } else {
             var views = builder.stream("views", Consumed.with(strings, strings));
             var clicks = builder.stream("clicks", Consumed.with(strings, strings));
@@ -34,7 +34,7 @@ public final class Swap {
                     (view, click) -> view + "/" + click,
                     JoinWindows.ofTimeDifferenceAndGrace(Duration.ofSeconds(10), Duration.ofHours(1)),
                     StreamJoined.with(strings, strings, strings))
-                .to("joined", Produced.with(strings, strings));
+                .to("out", Produced.with(strings, strings));
         }
         Properties settings = new Properties();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, which);

@@ -42,12 +42,12 @@ class Application:
         """The global tables, which all tasks share."""
         return self._globals.stores
 
-    def task(self, task_id: TaskId, mine: Collection[TaskId]) -> tuple[RunningTask, int]:
+    def task(self, task_id: TaskId, gone: Collection[TaskId]) -> tuple[RunningTask, int]:
         """Return a task that can go on, and how many records were restored for it.
 
-        `mine` are the tasks that this process has run last. Others are closed.
+        `gone` are the tasks that other processes have run last. They are closed.
         """
-        for other in self._tasks.keys() - mine:
+        for other in self._tasks.keys() & gone:
             self.forget(other)
         self._update_globals()
         found = self._tasks.get(task_id)
@@ -134,9 +134,9 @@ class Here:
             StreamsError: a record cannot be processed, or the group has members.
             ClientError: the cluster refuses, or cannot be reached.
         """
-        mine = {each for each, owner in owners.items() if owner == self.name}
+        gone = {each for each, owner in owners.items() if owner != self.name}
         with self._lock:
-            task, restored = self._application.task(task_id, mine)
+            task, restored = self._application.task(task_id, gone)
             try:
                 return task.run(ends)._replace(worker=self.name, restored=restored)
             except BaseException:

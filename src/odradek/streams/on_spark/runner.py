@@ -82,9 +82,9 @@ class SparkRunner:
         A session of Spark that runs already is used, and goes on.
 
         Raises:
-            StreamsError: a record cannot be processed, or the group has members.
-            ClientError: the cluster refuses, or cannot be reached.
-            StreamingQueryException: the query has failed for another reason. The message says why.
+            StreamsError: a record cannot be processed, the group has members, or the query has
+                failed for another reason.
+            ClientError: the cluster refuses, or cannot be reached when the query begins.
         """
         application_id = self._topology.application_id
         with make_cluster(self._settings.clients[ADMIN], {}) as cluster:
@@ -120,9 +120,12 @@ class SparkRunner:
             with self._between:  # wait for the end of a micro-batch; later ones do nothing
                 pass
             query.stop()
-        failed = self._error or query.exception()
+        if self._error is not None:
+            raise self._error
+        failed = query.exception()
         if failed is not None:
-            raise failed
+            reason = str(failed).splitlines()[0]
+            raise StreamsError(f"the query {query.name} has failed: {reason}") from failed
 
     def _run_batch(self, frame: DataFrame, number: int) -> None:
         """Run the tasks of a micro-batch. Spark calls this in another thread."""
