@@ -138,7 +138,10 @@ COUNTERS = (
     ),
     Compared(_values("coordinator_group", "GroupMetadataManager", "NumOffsets")),
     Compared(_values("server", "KafkaServer", "BrokerState")),
-    Compared(_values("server", "MetadataLoader", "CurrentMetadataVersion")),
+    Compared(
+        _values("server", "MetadataLoader", "CurrentMetadataVersion"),
+        "Apache Kafka 4.3 formats with version 30, Odradek with that of 4.4",
+    ),
     Compared(r"kafka_server_raft_metrics_(current_leader|current_vote|number_\w+)"),
 )
 
