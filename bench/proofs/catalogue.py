@@ -157,6 +157,14 @@ LONG_TESTS = (
         ),
     ),
     LongTest(
+        "client-telemetry", "push of metrics to Apache Kafka by both shells, beside Java's client", 1,
+        _pytest("-m", "long", "tests/oracle/test_java_telemetry.py"),
+        concerns=(
+            "src/odradek/client/core/telemetry.py", "src/odradek/client/core/client_metrics.py",
+            "src/odradek/client/core/otlp_encoding.py", "tests/oracle/test_java_telemetry.py",
+        ),
+    ),
+    LongTest(
         "connect-rest", "requests to Connect's REST API, answered by Apache Kafka's worker", 1,
         _pytest("-m", "long", "tests/oracle/test_java_connect_rest.py"),
         concerns=("src/odradek/core/connect", "tests/connect/rest_script.py"),

@@ -115,7 +115,7 @@ def test_pushes_come_at_their_times_and_say_what_has_changed():
     ask = lab.push()
     numbers = lab.numbers(ask)
     assert numbers["producer.connection.creation.total", ()].value == 1
-    assert numbers["producer.node.request.latency.avg", (("node_id", "4"),)].value == 12
+    assert numbers["producer.node.request.latency.avg", (("node_id", "node-4"),)].value == 12
     assert numbers["producer.record.queue.time.max", ()].value == 0
     assert not ask.request.terminating
 

@@ -38,7 +38,7 @@ def encode(
 def _metric(sample: Sample, began_ms: int, now_ms: int, *, is_delta: bool) -> bytes:
     point = _times(began_ms, now_ms) + _tag(4, 1) + _double(sample.value)
     if sample.node_id is not None:
-        point += _message(7, _attribute("node_id", str(sample.node_id)))
+        point += _message(7, _attribute("node_id", f"node-{sample.node_id}"))
     name = _message(1, sample.name.encode())
     if not sample.is_total:
         return name + _message(5, _message(1, point))
