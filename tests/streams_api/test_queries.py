@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from dataclasses import dataclass
 
 import pytest
+from tests.cli.conftest import invoke
 from tests.streams_api.test_process import running, say, totals, wait_for, word_count
 from tests.streams_api.test_streams_process import EVERYTHING, SETTINGS, all_tasks, group
 
@@ -179,6 +181,46 @@ def test_a_wrong_query_says_what_is_wrong(bootstrap):
             assert admin.list_topics()
     with pytest.raises(QueryError, match=f"{one} does not answer"):
         ask(one, "/status", {})
+
+
+def test_the_commands_query_and_status(bootstrap, tmp_path):
+    file = tmp_path / "words.py"
+    file.write_text(
+        f"from tests.streams_api.test_process import word_count\napp = word_count({bootstrap!r})\n"
+    )
+    say(bootstrap, *["a b c d e f g h"] * 40)
+
+    def command(*words):
+        return invoke("streams", *words[:1], str(file), *words[1:], "-b", bootstrap)
+
+    assert "does not run" in command("query", "counts", "a").err
+    _, one, first = serving(bootstrap)
+    _, two, second = serving(bootstrap)
+    with first as left, second as right:
+        wait_for(lambda: len(right.tasks) == 2 and all_tasks(left, right) == EVERYTHING)
+        assert totals(bootstrap, WANTED) == WANTED
+        wait_for(lambda: len(left.hosts()) == len(right.hosts()) == 2)
+        assert command("query", "counts", "a").out == "40\n"
+        answer = invoke("streams", "query", "--server", two, "counts", "a", "--json")
+        assert json.loads(answer.out)["value"] == 40
+        missing = command("query", "counts", "nobody")
+        assert (missing.code, missing.err) == (1, "Error: store 'counts' has no such key\n")
+        rows = command("query", "counts", "--first", "b", "--last", "c").out.split("\n")
+        assert sorted(each.split() for each in rows[1:3]) == [["b", "40"], ["c", "40"]]
+        shown = json.loads(command("status", "--json").out)
+        assert (shown["type"], shown["state"], len(shown["members"])) == ("streams", "Stable", 2)
+        assert [(each["id"], each["role"]) for each in shown["tasks"]] == [
+            (each, "active") for each in EVERYTHING
+        ]
+        assert {each["endpoint"] for each in shown["members"]} == {one, two}
+        wait_for(
+            lambda: {t["lag"] for t in json.loads(command("status", "--json").out)["tasks"]} == {0}
+        )
+        text = command("status").out
+        assert "word-count: streams group, Stable" in text
+        assert one in text
+    assert invoke("streams", "query", "counts").code == 2
+    assert json.loads(command("status", "--json").out)["unassigned"] == EVERYTHING
 
 
 @dataclass

@@ -76,6 +76,23 @@ def test_a_task_that_stays_is_not_closed_when_another_moves(bootstrap):
             assert all(before[each] is task for each, task in first._running.items())
 
 
+def test_a_task_that_returns_goes_on_with_its_state(bootstrap):
+    say(bootstrap, *["a b c d e f g h"] * 20)
+    with running(word_count(bootstrap), **group()) as first:
+        wait_for(lambda: first.tasks == EVERYTHING)
+        assert totals(bootstrap, dict.fromkeys(LETTERS, 20)) == dict.fromkeys(LETTERS, 20)
+        before = {each: task.stores for each, task in first._running.items() if task.stores}
+        with running(word_count(bootstrap), **group()) as second:
+            wait_for(lambda: len(second.tasks) == 2 and all_tasks(first, second) == EVERYTHING)
+            say(bootstrap, *["a b c d e f g h"] * 20)
+            assert totals(bootstrap, dict.fromkeys(LETTERS, 40)) == dict.fromkeys(LETTERS, 40)
+        wait_for(lambda: first.tasks == EVERYTHING)
+        for each, stores in before.items():
+            assert first._running[each].stores["counts"] is stores["counts"]
+        say(bootstrap, *["a b c d e f g h"] * 20)
+        assert totals(bootstrap, dict.fromkeys(LETTERS, 60)) == dict.fromkeys(LETTERS, 60)
+
+
 @pytest.mark.parametrize("bootstrap", [{"group.streams.num.standby.replicas": "1"}], indirect=True)
 def test_a_standby_has_read_the_changelog_before_it_takes_over(bootstrap):
     say(bootstrap, *["a b c d e f g h"] * 200)

@@ -1,17 +1,16 @@
-"""The commands run, describe and reset of `odradek streams`."""
+"""The commands run, describe and reset of `odradek streams`.
+
+`streams_queries` has the commands query and status.
+"""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from odradek.cli.options import (
-    BOOTSTRAP_VARIABLE,
-    client_security,
-    client_settings,
     cluster_options,
     command_config_option,
     connected,
@@ -19,19 +18,8 @@ from odradek.cli.options import (
 )
 from odradek.cli.output import note, print_json
 from odradek.cli.spark_options import check_installed, conf_option
-
-if TYPE_CHECKING:
-    from odradek.streams.app import App
-
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_SERVERS = "bootstrap.servers"
-_bootstrap = click.option(
-    "--bootstrap-server",
-    "-b",
-    metavar="HOST:PORT,…",
-    help=f"A broker.  [default: ${BOOTSTRAP_VARIABLE}, or bootstrap.servers in the file of "
-    "--command-config; otherwise that of the App]",
-)
+from odradek.cli.streams_application import FILE, bootstrap_option, connection, load_app
+from odradek.cli.streams_queries import query, status
 
 
 @click.group()
@@ -42,8 +30,14 @@ def streams() -> None:
     Examples:
       odradek streams describe words.py
       odradek streams run words.py
+      odradek streams status words.py
+      odradek streams query words.py counts odradek
       odradek streams reset words.py --execute
     """
+
+
+streams.add_command(query)
+streams.add_command(status)
 
 
 @streams.command()
@@ -81,7 +75,7 @@ def describe(name: str, of_group: bool, svg: Path | None) -> None:
         with connected() as cluster:
             click.echo(topology_text(read_topology(cluster, name)))
         return
-    app = _load(Path(FILE.convert(name, None, click.get_current_context())))
+    app = load_app(Path(FILE.convert(name, None, click.get_current_context())))
     if svg is None:
         click.echo(app.describe(), nl=False)
         return
@@ -112,6 +106,11 @@ def describe(name: str, of_group: bool, svg: Path | None) -> None:
     help="Of the group that shares the tasks; streams is KIP-1071.  [default: classic]",
 )
 @click.option(
+    "--application-server",
+    metavar="HOST:PORT",
+    help="Answer queries there. It needs --group-protocol streams.",
+)
+@click.option(
     "--on",
     type=click.Choice(["process", "spark"]),
     default="process",
@@ -129,7 +128,7 @@ def describe(name: str, of_group: bool, svg: Path | None) -> None:
     help="Of Spark's query. The progress of the application is in its group.  [default: temporary]",
 )
 @conf_option
-@_bootstrap
+@bootstrap_option
 @command_config_option
 def run(
     file: Path,
@@ -151,9 +150,9 @@ def run(
     """
     from odradek.core.streams.model.errors import StreamsError
 
-    app = _load(file)
+    app = load_app(file)
     wanted = {name: value for name, value in given.items() if value is not None}
-    settings: dict[str, Any] = {**_connection(app, bootstrap_server), **wanted}
+    settings: dict[str, Any] = {**connection(app, bootstrap_server), **wanted}
     of_spark = [name for name in ("master", "checkpoint") if name in wanted] + ["conf"] * bool(conf)
     if on == "spark":
         check_installed("applications on Spark")
@@ -171,7 +170,7 @@ def run(
 @click.argument("file", type=FILE)
 @click.option("--execute", is_flag=True, help="Delete. By default it is only shown.")
 @json_option
-@_bootstrap
+@bootstrap_option
 @command_config_option
 def reset(file: Path, execute: bool, as_json: bool, bootstrap_server: str | None) -> None:
     """Let the App in FILE begin again: delete its internal topics and its committed offsets.
@@ -185,8 +184,8 @@ def reset(file: Path, execute: bool, as_json: bool, bootstrap_server: str | None
     """
     from odradek.streams.process.resetting import reset as reset_application
 
-    app = _load(file)
-    found = reset_application(app.topology(), _connection(app, bootstrap_server), execute=execute)
+    app = load_app(file)
+    found = reset_application(app.topology(), connection(app, bootstrap_server), execute=execute)
     if as_json:
         print_json({"topics": found.topics, "group": found.has_group, "executed": execute})
         return
@@ -197,23 +196,3 @@ def reset(file: Path, execute: bool, as_json: bool, bootstrap_server: str | None
         click.echo(f"{verb} the group {app.application_id}")
     if not execute and (found.topics or found.has_group):
         note("Nothing is deleted without --execute.")
-
-
-def _load(file: Path) -> App:
-    from odradek.core.streams.model.errors import TopologyError
-    from odradek.streams.loading import load
-
-    try:
-        return load(file)
-    except TopologyError as error:
-        raise click.ClickException(str(error)) from error
-
-
-def _connection(app: App, bootstrap_server: str | None) -> dict[str, Any]:
-    """Return the settings of the client."""
-    settings: dict[str, Any] = client_settings()
-    client_security(settings)
-    given = bootstrap_server or click.get_current_context().meta.get("odradek.bootstrap_server")
-    servers = given or os.environ.get(BOOTSTRAP_VARIABLE) or settings.get(_SERVERS)
-    settings[_SERVERS] = servers or app.bootstrap_servers
-    return settings

@@ -82,6 +82,10 @@ class Member:
     """The bytes of an assignment that this client cannot read."""
     assignment_problem: str = ""
     """Why it cannot be read."""
+    endpoint: str = ""
+    """HOST:PORT where a process of Kafka Streams answers queries (`application.server`)."""
+    process_id: str = ""
+    """The process of a member of a Streams group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +215,16 @@ def _streams_group(group: streams.DescribedGroup) -> Group | ClientError:
 def _streams_member(member: streams.Member) -> Member:
     held = member.assignment
     tasks = Tasks(_tasks(held.active_tasks), _tasks(held.standby_tasks), _tasks(held.warmup_tasks))
+    at = member.user_endpoint
     return Member(
-        member.member_id, member.instance_id, member.client_id, member.client_host, (), tasks
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        (),
+        tasks,
+        endpoint="" if at is None else f"{at.host}:{at.port}",
+        process_id=member.process_id,
     )
 
 

@@ -13,11 +13,11 @@ from typing import Protocol
 
 from odradek.client.consuming.consumer import Consumer
 from odradek.client.consuming.state import Callback
+from odradek.client.consuming.streams_group import StreamsConsumer, new_uuid
 from odradek.client.core import streams_member as streams
 from odradek.client.core.streams_member import Endpoint, EndpointPartitions, StreamsProcess
 from odradek.client.core.streams_topology import TaskId as GroupTaskId
 from odradek.client.errors import BrokerError, ClientError, UnsupportedVersionError
-from odradek.client.streams_group import StreamsConsumer, new_uuid
 from odradek.core.streams.model.errors import StreamsError, TopologyError
 from odradek.core.streams.topology.definition import Topology
 from odradek.model.errors import ErrorCode
