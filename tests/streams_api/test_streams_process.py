@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from compat.lab.apache_kafka import BriefApacheKafka
+from compat.lab.toolchain import Missing
 from tests.streams_api.test_process import running, say, totals, wait_for, word_count
 
 from odradek.client import Admin
@@ -158,3 +160,34 @@ def test_a_cluster_without_streams_groups_is_named(bootstrap):
     worker = word_count(bootstrap).worker(**group())
     with pytest.raises(ClientError, match="the cluster has no Streams groups"):
         worker.run()
+
+
+@pytest.mark.java
+@pytest.mark.cluster
+@pytest.mark.slow("a broker of Apache Kafka starts")
+def test_processes_share_tasks_and_stand_by_on_apache_kafka(tmp_path):
+    settings = {**SETTINGS, "group.streams.num.standby.replicas": "1"}
+    settings.pop("group.streams.assignment.interval.ms")  # new in 4.4
+    exactly = group(processing_guarantee="exactly_once_v2")
+    try:
+        kafka = BriefApacheKafka(settings=settings, directory=tmp_path)
+    except Missing as reason:
+        pytest.skip(str(reason))
+    with kafka:
+        bootstrap = kafka.bootstrap
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topic("lines", PARTITIONS)
+            admin.create_topic("word-counts", PARTITIONS)
+        say(bootstrap, *["a b c d e f g h"] * 20)
+        with running(word_count(bootstrap), **exactly) as first:
+            wait_for(lambda: first.tasks == EVERYTHING)
+            with running(word_count(bootstrap), **exactly) as second:
+                wait_for(lambda: len(second.tasks) == 2 and all_tasks(first, second) == EVERYTHING)
+                wait_for(lambda: len(first.standby_tasks + second.standby_tasks) == 2)
+                say(bootstrap, *["a b c d e f g h"] * 20)
+                wanted = dict.fromkeys(LETTERS, 40)
+                assert totals(bootstrap, wanted) == wanted
+            wait_for(lambda: first.tasks == EVERYTHING)
+            say(bootstrap, "a h")
+            wanted = {**wanted, "a": 41, "h": 41}
+            assert totals(bootstrap, wanted) == wanted
