@@ -1,138 +1,29 @@
-"""Avro with a schema registry: the converter that Confluent's `AvroConverter` is in Java.
-
-The schema of each value is made of its schema in Connect, and registered. What is written before each value
-is the id of the schema, as all of Confluent's serializers do.
-"""
+"""Avro with a schema registry: the converter that Confluent's `AvroConverter` is in Java."""
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
-from odradek.client.errors import ClientError, SerializationError
+from odradek.client.errors import SerializationError
 from odradek.client.serializers.extra import needs
-from odradek.client.serializers.framing import split
-from odradek.client.serializers.registered import Choice, Given, RegisteredFormat
-from odradek.client.serializers.registry import (
-    AVRO_TYPE,
-    NotRegisteredError,
-    Registered,
-    RegistryError,
-)
-from odradek.client.serializers.settings import RegistrySettings, parse_registry
-from odradek.client.serializers.subjects import (
-    Strategy,
-    record_name,
-    topic_name,
-    topic_record_name,
+from odradek.client.serializers.registered import Choice, Given
+from odradek.client.serializers.registry import AVRO_TYPE, Registered
+from odradek.client.serializers.settings import RegistrySettings
+from odradek.connect.registry_converter import (
+    CACHED_MAX,
+    RegistryConverter,
+    SchemaFormat,
+    registry_config,
 )
 from odradek.core.connect.avro_reading import connect_schema
 from odradek.core.connect.avro_schemas import Options, avro_schema
 from odradek.core.connect.avro_values import from_avro, to_avro, without_logical_types
 from odradek.core.connect.config_def import ConfigDef, ConfigType, Importance
-from odradek.core.connect.converter import Converter, converter_config
-from odradek.core.connect.data import NULL, Schema, SchemaAndValue
-from odradek.core.connect.errors import ConfigError, DataError, RetriableError
-
-log = logging.getLogger(__name__)
-
-_STRATEGIES: dict[str, Strategy] = {
-    f"io.confluent.kafka.serializers.subject.{name}Strategy": strategy
-    for name, strategy in (
-        ("TopicName", topic_name),
-        ("RecordName", record_name),
-        ("TopicRecordName", topic_record_name),
-    )
-}
-_TOPIC_NAME = next(iter(_STRATEGIES))
-_OF_REGISTRY = (
-    "schema.registry.url",
-    "basic.auth.user.info",
-    "bearer.auth.token",
-    "schema.registry.timeout.ms",
-)
-_TLS = "schema.registry.ssl."
-_CACHED_MAX = 1_000
-
-
-def _strategy(name: str) -> Strategy:
-    try:
-        return _STRATEGIES[name]
-    except KeyError:
-        raise LookupError(name) from None
-
-
-def _find_strategy(name: str) -> Any:
-    _strategy(name)
-    return name
-
-
-def registry_config() -> ConfigDef:
-    """Return the definitions that converters with a schema registry have."""
-    config = converter_config()
-    rows: tuple[tuple[str, ConfigType, Any, Importance, str], ...] = (
-        ("schema.registry.url", ConfigType.LIST, [], Importance.HIGH, "The registry's addresses."),
-        (
-            "auto.register.schemas",
-            ConfigType.BOOLEAN,
-            True,
-            Importance.MEDIUM,
-            "Whether schemas are registered; otherwise they must be in the registry.",
-        ),
-        (
-            "use.latest.version",
-            ConfigType.BOOLEAN,
-            False,
-            Importance.LOW,
-            "Whether values are written with the subject's latest schema.",
-        ),
-        ("use.schema.id", ConfigType.INT, -1, Importance.LOW, "The id of the schema to write."),
-        (
-            "latest.cache.ttl.sec",
-            ConfigType.INT,
-            -1,
-            Importance.LOW,
-            "After how long the latest schema is asked for again; -1: never.",
-        ),
-        (
-            "normalize.schemas",
-            ConfigType.BOOLEAN,
-            False,
-            Importance.MEDIUM,
-            "Whether the registry normalizes schemas.",
-        ),
-        (
-            "key.subject.name.strategy",
-            ConfigType.STRING,
-            _TOPIC_NAME,
-            Importance.MEDIUM,
-            "The names of subjects of keys.",
-        ),
-        (
-            "value.subject.name.strategy",
-            ConfigType.STRING,
-            _TOPIC_NAME,
-            Importance.MEDIUM,
-            "The names of subjects of values.",
-        ),
-        (
-            "basic.auth.credentials.source",
-            ConfigType.STRING,
-            "URL",
-            Importance.MEDIUM,
-            "Where user and password are: USER_INFO.",
-        ),
-        ("basic.auth.user.info", ConfigType.PASSWORD, "", Importance.MEDIUM, "USER:PASSWORD"),
-        ("bearer.auth.token", ConfigType.PASSWORD, "", Importance.MEDIUM, "A token."),
-    )
-    for name, kind, default, importance, text in rows:
-        config.define(name, kind, default, importance, text)
-    return config
-
+from odradek.core.connect.data import Schema, SchemaAndValue
 
 CONFIG = (
     registry_config()
@@ -150,59 +41,12 @@ CONFIG = (
         Importance.LOW,
         "Whether names, versions and so on of Connect are in the schemas.",
     )
-    .define(
-        "schemas.cache.config", ConfigType.INT, _CACHED_MAX, Importance.LOW, "It has no effect."
-    )
+    .define("schemas.cache.config", ConfigType.INT, CACHED_MAX, Importance.LOW, "It has no effect.")
 )
 
 
-def registry_of(config: Mapping[str, Any]) -> RegistrySettings:
-    """Return where the registry is.
-
-    Raises:
-        ConfigError: a setting is missing or malformed.
-    """
-    given = {
-        name: value
-        for name, value in config.items()
-        if (name in _OF_REGISTRY and value) or name.startswith(_TLS)
-    }
-    if "schema.registry.url" not in given:
-        raise ConfigError(
-            'Missing required configuration "schema.registry.url" which has no default value.'
-        )
-    try:
-        return parse_registry(given)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-
-
-def choice_of(parsed: Mapping[str, Any], is_key: bool) -> Choice:
-    """Return which schemas are written.
-
-    Raises:
-        ConfigError: the strategy is unknown.
-    """
-    name = f"{'key' if is_key else 'value'}.subject.name.strategy"
-    try:
-        strategy = _strategy(parsed[name])
-    except LookupError:
-        raise ConfigError.of(
-            name, parsed[name], f"Class {parsed[name]} could not be found."
-        ) from None
-    wanted, ttl_s = parsed["use.schema.id"], parsed["latest.cache.ttl.sec"]
-    return Choice(
-        auto_register_schemas=parsed["auto.register.schemas"],
-        normalize_schemas=parsed["normalize.schemas"],
-        use_latest_version=parsed["use.latest.version"],
-        use_schema_id=wanted if wanted >= 0 else None,
-        latest_cache_ttl_s=ttl_s if ttl_s >= 0 else None,
-        subject_name_strategy=strategy,
-    )
-
-
-class _Format(RegisteredFormat):
-    """The serializer: its values are pairs of a schema of Connect and a value."""
+class _Format(SchemaFormat):
+    """See `SchemaFormat`. The library fastavro writes and reads."""
 
     kind = AVRO_TYPE
 
@@ -213,33 +57,28 @@ class _Format(RegisteredFormat):
 
             self._library = avro_library
         self._options = options
-        self._texts: dict[Schema | None, Given] = {}
-        self._parsed = lru_cache(_CACHED_MAX)(self._parse)
-        self._schemas = lru_cache(_CACHED_MAX)(self._connect_schema)
-        self._versions: dict[tuple[str, Any], int | None] = {}
+        self._parsed = lru_cache(CACHED_MAX)(self._parse)
+        self._schemas = lru_cache(CACHED_MAX)(self._connect_schema)
 
-    def given(self, value: SchemaAndValue) -> Given:
-        """See `RegisteredFormat`."""
-        found = self._texts.get(value.schema)
-        if found is None:
-            made = avro_schema(value.schema, self._options)
-            name = None
-            if isinstance(made, dict) and "name" in made:
-                namespace = made.get("namespace")
-                name = f"{namespace}.{made['name']}" if namespace else made["name"]
-            text = json.dumps(made, separators=(",", ":"), ensure_ascii=False)
-            if len(self._texts) >= _CACHED_MAX:
-                self._texts.clear()
-            found = self._texts[value.schema] = Given(text, name)
-        return found
+    def make_given(self, schema: Schema | None) -> Given:
+        """See `SchemaFormat`."""
+        made = avro_schema(schema, self._options)
+        text = json.dumps(made, separators=(",", ":"), ensure_ascii=False)
+        return Given(text, _name_of(made))
+
+    def name_of(self, written: Registered) -> str | None:
+        """See `SchemaFormat`."""
+        return _name_of(self._loaded(written.text))
+
+    def _loaded(self, text: str) -> Any:
+        return text.strip() if text.strip() in self._library.PRIMITIVES else json.loads(text)
 
     def _parse(self, text: str, references: tuple[str, ...]) -> Any:
         """Return a schema for the library, without logical types."""
         import fastavro
 
         complete = self._library.complete(text, references)
-        plain = without_logical_types(_without_marks(complete))
-        return fastavro.parse_schema(plain)
+        return fastavro.parse_schema(without_logical_types(_without_marks(complete)))
 
     def _connect_schema(
         self, text: str, references: tuple[str, ...], version: int | None
@@ -247,7 +86,7 @@ class _Format(RegisteredFormat):
         if references:
             found = _without_marks(self._library.complete(text, references))
         else:
-            found = text.strip() if text.strip() in self._library.PRIMITIVES else json.loads(text)
+            found = self._loaded(text)
         return connect_schema(found, self._options, version)
 
     def encode(self, value: SchemaAndValue, found: Registered | None, start: bytes) -> bytes:
@@ -270,24 +109,10 @@ class _Format(RegisteredFormat):
             ) from error
         return out.getvalue()
 
-    def decode(self, data: bytes, start: int, written: Registered) -> SchemaAndValue:
-        """See `RegisteredFormat`."""
-        return self._decoded(data, start, written, None)
-
-    def read(self, topic: str, data: bytes) -> SchemaAndValue:
-        """Return schema and value. The version of the schema is that of the topic's subject.
-
-        Raises:
-            SerializationError: the bytes do not fit.
-            RegistryError: the registry does not know the schema, or does not respond.
-        """
-        schema_id, start = split(data, (), is_key=self._is_key)
-        written = self._checked(self.registry.by_id(schema_id))
-        return self._decoded(data, start, written, self._version(topic, written))
-
-    def _decoded(
+    def decode_version(
         self, data: bytes, start: int, written: Registered, version: int | None
     ) -> SchemaAndValue:
+        """See `SchemaFormat`."""
         import fastavro
 
         references = tuple(each for _, each in written.references)
@@ -305,27 +130,12 @@ class _Format(RegisteredFormat):
         schema = self._schemas(written.text, references, version)
         return SchemaAndValue(schema, from_avro(schema, row))
 
-    def _version(self, topic: str, written: Registered) -> int | None:
-        """Return the version of a schema in the subject of a topic; None if it is not in there."""
-        if written.references:
-            return None
-        try:
-            name = json.loads(written.text)
-        except ValueError:
-            name = None
-        full = None
-        if isinstance(name, dict) and "name" in name:
-            space = name.get("namespace")
-            full = f"{space}.{name['name']}" if space else name["name"]
-        subject = self._choice.subject_name_strategy(topic, self._is_key, full)
-        key = (subject, written.schema_id)
-        if key not in self._versions:
-            try:
-                found = self.registry.version_of(subject, self.kind, written.text)
-            except NotRegisteredError:
-                found = None
-            self._versions[key] = found
-        return self._versions[key]
+
+def _name_of(avro: Any) -> str | None:
+    if not isinstance(avro, dict) or "name" not in avro:
+        return None
+    namespace = avro.get("namespace")
+    return f"{namespace}.{avro['name']}" if namespace else str(avro["name"])
 
 
 def _without_marks(avro: Any) -> Any:
@@ -345,61 +155,20 @@ def _without_marks(avro: Any) -> Any:
     }
 
 
-class AvroConverter(Converter):
+class AvroConverter(RegistryConverter):
     """See the module."""
 
     java_name = "io.confluent.connect.avro.AvroConverter"
-    is_for_headers = False
-
-    def __init__(self) -> None:
-        self._format: _Format
-        self._where = ""
+    format_name = "Avro"
 
     @classmethod
     def config(cls) -> ConfigDef:
         """See `Converter`."""
         return CONFIG
 
-    def configure(self, config: Mapping[str, Any], is_key: bool) -> None:
-        """See `Converter`."""
-        given = {name: str(value) for name, value in config.items()}
-        parsed = CONFIG.parse({"converter.type": "key" if is_key else "value", **given})
-        settings = registry_of(given)
+    def make(
+        self, settings: RegistrySettings, choice: Choice, parsed: Mapping[str, Any]
+    ) -> SchemaFormat:
+        """See `RegistryConverter`."""
         options = Options(parsed["enhanced.avro.schema.support"], parsed["connect.meta.data"])
-        made = _Format(settings, choice_of(parsed, is_key), options)
-        self._format = made.for_keys() if is_key else made
-        self._where = ", ".join(settings.urls)
-        known = {*CONFIG.keys, *_OF_REGISTRY}
-        for name in given:
-            if name not in known and not name.startswith(_TLS):
-                log.info("the setting %s of the converter has no effect", name)
-
-    def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """See `Converter`."""
-        if value is None and (schema is None or schema.is_optional):
-            return None
-        what = f"Failed to serialize Avro data from topic {topic} (schema registry {self._where})"
-        try:
-            return self._format.serialize(topic, SchemaAndValue(schema, value))
-        except ClientError as error:
-            raise _error(what, error) from error
-
-    def to_connect(self, topic: str, value: bytes | None) -> SchemaAndValue:
-        """See `Converter`."""
-        if value is None:
-            return NULL
-        what = (
-            f"Failed to deserialize data for topic {topic} to Avro (schema registry {self._where})"
-        )
-        try:
-            return self._format.read(topic, value)
-        except ClientError as error:
-            raise _error(what, error) from error
-
-
-def _error(what: str, error: ClientError) -> DataError | RetriableError:
-    """Return an error of Connect. That the registry does not respond may pass."""
-    text = f"{what}: {error}"
-    if isinstance(error, RegistryError) and "does not respond" in str(error):
-        return RetriableError(text)
-    return DataError(text)
+        return _Format(settings, choice, options)

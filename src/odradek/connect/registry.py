@@ -17,6 +17,7 @@ from typing import Any
 
 import odradek
 from odradek.connect.avro_converter import AvroConverter
+from odradek.connect.json_schema_converter import JsonSchemaConverter
 from odradek.core.connect import converters, headers, json_converter, transforms
 from odradek.core.connect.api import SinkConnector, SourceConnector
 from odradek.core.connect.converter import Converter
@@ -38,6 +39,8 @@ _CONVERTERS: tuple[type[Converter], ...] = (
     converters.DoubleConverter,
 )
 
+_WITH_REGISTRY: tuple[type[Converter], ...] = (AvroConverter, JsonSchemaConverter)
+
 
 def installed_plugins(*more: type[Any]) -> Plugins:
     """Return all plugins, with classes that are given."""
@@ -54,7 +57,10 @@ def _own() -> list[Plugin]:
     version = odradek.__version__
     simple = headers.SimpleHeaderConverter
     return [
-        *(plugin_of(PluginKind.CONVERTER, each, version) for each in (*_CONVERTERS, AvroConverter)),
+        *(
+            plugin_of(PluginKind.CONVERTER, each, version)
+            for each in (*_CONVERTERS, *_WITH_REGISTRY)
+        ),
         *(plugin_of(PluginKind.HEADER_CONVERTER, each, version) for each in _CONVERTERS),
         plugin_of(PluginKind.HEADER_CONVERTER, simple, version),
         *(plugin for each in transforms.OWN for plugin in _of_class(each)),

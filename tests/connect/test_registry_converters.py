@@ -1,4 +1,4 @@
-"""AvroConverter: schemas of Connect become those that Confluent's converter makes, and come back."""
+"""Converters with a registry: schemas of Connect become those of Confluent's converters, and come back."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from tests.support.registry_server import RegistryServer, registry_server
 from tests.support.run_seed import seeds
 
 from odradek.connect.avro_converter import AvroConverter
+from odradek.connect.json_schema_converter import JsonSchemaConverter
+from odradek.connect.registry_converter import RegistryConverter
+from odradek.core.connect import json_schemas
 from odradek.core.connect.avro_reading import connect_schema
 from odradek.core.connect.avro_schemas import Options, avro_schema
 from odradek.core.connect.data import (
@@ -54,8 +57,14 @@ def registry() -> Iterator[RegistryServer]:
         yield server
 
 
-def converter(server: RegistryServer, *, is_key: bool = False, **more: str) -> AvroConverter:
-    made = AvroConverter()
+def converter(
+    server: RegistryServer,
+    kind: type[RegistryConverter] = AvroConverter,
+    *,
+    is_key: bool = False,
+    **more: str,
+) -> RegistryConverter:
+    made = kind()
     settings = {name.replace("_", "."): value for name, value in more.items()}
     made.configure({"schema.registry.url": server.url, **settings}, is_key)
     return made
@@ -313,9 +322,10 @@ def random_value(r: random.Random, schema: Schema) -> Any:
     return Struct(schema, {e.name: random_value(r, e.schema) for e in schema.fields})
 
 
-def test_random_data_comes_back(registry: RegistryServer) -> None:
+@pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter])
+def test_random_data_comes_back(registry: RegistryServer, kind: type[RegistryConverter]) -> None:
     r = random.Random(seeds(1)[0])
-    made = converter(registry, value_subject_name_strategy=_strategy("TopicName"))
+    made = converter(registry, kind, value_subject_name_strategy=_strategy("TopicName"))
     for number in range(200):
         schema = replace(random_schema(r), version=4, is_optional=False)
         if schema.name in (DATE.name, TIME.name, TIMESTAMP.name, decimal_schema(2).name):
@@ -323,8 +333,8 @@ def test_random_data_comes_back(registry: RegistryServer) -> None:
         value = random_value(r, schema)
         data = made.from_connect(f"t{number}", schema, value)
         back = made.to_connect(f"t{number}", data)
-        if schema.type != Type.MAP or schema.key_schema == STRING:
-            assert back.schema == schema, json.dumps(avro_schema(schema, PLAIN))
+        if kind is JsonSchemaConverter or schema.type != Type.MAP or schema.key_schema == STRING:
+            assert back.schema == schema
         assert repr(back.value) == repr(value)
 
 
@@ -365,3 +375,117 @@ def test_a_registry_that_does_not_respond_may_come_back() -> None:
     )
     with pytest.raises(RetriableError, match=r"127\.0\.0\.1:9"):
         made.from_connect("t", STRING, "a")
+
+
+PERSON_JSON = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer", "connect.type": "int64", "connect.index": 0},
+        "name": {"oneOf": [{"type": "null"}, {"type": "string"}], "connect.index": 1},
+        "age": {"type": "integer", "connect.type": "int8", "default": 5, "connect.index": 2},
+        "born": {
+            "type": "integer",
+            "connect.type": "int32",
+            "title": "org.apache.kafka.connect.data.Date",
+            "connect.version": 1,
+            "connect.index": 3,
+        },
+        "score": {
+            "oneOf": [
+                {"type": "null"},
+                {"type": "number", "connect.type": "float64", "default": 1.5},
+            ],
+            "connect.index": 4,
+        },
+    },
+    "title": "shop.Person",
+    "connect.version": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "wanted"),
+    [
+        (PERSON, PERSON_JSON),
+        (
+            map_schema(STRING, INT32),
+            {
+                "type": "object",
+                "connect.type": "map",
+                "additionalProperties": {"type": "integer", "connect.type": "int32"},
+            },
+        ),
+        (
+            map_schema(BOOLEAN, STRING),
+            {
+                "type": "array",
+                "connect.type": "map",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "key": {"type": "boolean", "connect.index": 0},
+                        "value": {"type": "string", "connect.index": 1},
+                    },
+                },
+            },
+        ),
+        (BYTES, {"type": "string", "connect.type": "bytes"}),
+    ],
+)
+def test_schemas_of_json(schema: Schema, wanted: Any) -> None:
+    assert json_schemas.json_schema(schema) == wanted
+    assert json_schemas.connect_schema(wanted, {}) == schema
+
+
+FOREIGN = {
+    "definitions": {"point": {"type": "object", "properties": {"x": {"type": "integer"}}}},
+    "type": "object",
+    "properties": {
+        "at": {"$ref": "#/definitions/point"},
+        "other": {"$ref": "other.json"},
+        "color": {"enum": ["RED", "GREEN"]},
+        "any": {"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
+        "maybe": {"type": ["null", "boolean"]},
+        "short": {"allOf": [{"maxLength": 3}, {"type": "string"}]},
+    },
+}
+
+
+def test_json_schemas_of_others() -> None:
+    schema = json_schemas.connect_schema(FOREIGN, {"other.json": {"type": "number"}}, 7)
+    assert schema.version == 7
+    at, other, color, either, maybe, short = (each.schema for each in schema.fields)
+    assert at == struct_schema([("x", INT64)])
+    assert other == FLOAT64
+    assert color.parameter_map["io.confluent.connect.json.Enum.RED"] == "RED"
+    assert either.name == "io.confluent.connect.json.OneOf"
+    assert either.is_optional
+    assert maybe == BOOLEAN.optional()
+    assert short == STRING
+    row = {"at": {"x": 1}, "other": 2.5, "color": "RED", "any": 7, "short": "abc"}
+    found = json_schemas.from_json(schema, row)
+    assert found["at"]["x"] == 1
+    assert found["any"]["io.confluent.connect.json.OneOf.field.1"] == 7
+    assert found["maybe"] is None
+    circle = {"type": "object", "properties": {"next": {"$ref": "#"}}}
+    with pytest.raises(DataError, match="contains itself"):
+        json_schemas.connect_schema(circle, {})
+    with pytest.raises(DataError, match="refers to nowhere"):
+        json_schemas.connect_schema({"$ref": "nowhere"}, {})
+
+
+def test_json_on_the_wire(registry: RegistryServer) -> None:
+    made = converter(registry, JsonSchemaConverter, decimal_format="numeric")
+    schema = struct_schema([("price", decimal_schema(2)), ("raw", BYTES.optional())])
+    value = Struct(schema, {"price": Decimal("12.50"), "raw": b"\x01"})
+    data = made.from_connect("t", schema, value)
+    assert data == b'\x00\x00\x00\x00\x01{"price":12.50,"raw":"AQ=="}'
+    assert made.to_connect("t", data).value == Struct(
+        replace(schema, version=1), {"price": Decimal("12.50"), "raw": b"\x01"}
+    )
+    assert made.from_connect("t", OPTIONAL_STRING, None) == b"\x00\x00\x00\x00\x02null"
+    assert made.from_connect("t", None, None) is None
+    with pytest.raises(DataError, match="without a schema"):
+        made.from_connect("t", None, {"a": 1})
+    with pytest.raises(DataError, match="it is no JSON"):
+        made.to_connect("t", b"\x00\x00\x00\x00\x02nul")
