@@ -13,7 +13,7 @@ from compat.lab.dialogue import Dialogue, Unsupported
 from compat.lab.toolchain import ROOT
 
 VALUE_SHOWN_MAX = 4096
-SHARE_CLIENTS = ("java", "java-4.4", "librdkafka", "franz-go", "odradek")
+SHARE_CLIENTS = ("java", "java-4.4", "librdkafka", "franz-go", "odradek", "odradek-aio")
 """The clients whose drivers have the verbs of share groups."""
 Header = tuple[str, bytes | None]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 import threading
 import time
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, TypeVar
 
 from compat.drivers.python.lines import (
     Command,
@@ -27,11 +28,31 @@ from compat.drivers.python.odradek_verbs import (
     reader_settings,
     transaction_offsets,
 )
-from odradek.client.aio import Consumer, Producer
+from odradek.client.aio import Consumer, Producer, ShareConsumer
 from odradek.client.group_metadata import GroupMetadata
+from odradek.client.share.leader import ShareLimits
 
 Result = TypeVar("Result")
 CALL_SECONDS = 60
+
+
+class _Blocking:
+    """A consumer of asyncio, whose calls wait for the event loop."""
+
+    def __init__(
+        self, consumer: ShareConsumer, run: Callable[[Coroutine[Any, Any, Any]], Any]
+    ) -> None:
+        self._consumer = consumer
+        self._run = run
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._consumer, name)
+
+        async def call(*arguments: Any, **keywords: Any) -> Any:
+            result = method(*arguments, **keywords)
+            return await result if inspect.isawaitable(result) else result
+
+        return lambda *arguments, **keywords: self._run(call(*arguments, **keywords))
 
 
 class Driver(AdminVerbs):
@@ -47,6 +68,17 @@ class Driver(AdminVerbs):
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(CALL_SECONDS)
+
+    def _share_consumer(
+        self,
+        group: str,
+        topics: list[str],
+        mode: Literal["explicit", "implicit"],
+        limits: ShareLimits,
+    ) -> Any:
+        settings = {"bootstrap.servers": self.bootstrap}
+        consumer = ShareConsumer(settings, group, topics, mode=mode, limits=limits)
+        return _Blocking(consumer, self._run)
 
     def login(self, command: Command) -> Command:
         return self._run(login_with_asyncio(command))

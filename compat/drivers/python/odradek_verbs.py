@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import odradek
 from compat.drivers.python.lines import Command, record_read
@@ -31,7 +31,7 @@ _TIMES = {"earliest": EARLIEST, "latest": LATEST}
 class Member:
     """A member of a share group, and what it has polled, by offset."""
 
-    def __init__(self, consumer: ShareConsumer) -> None:
+    def __init__(self, consumer: Any) -> None:
         self.consumer = consumer
         self.polled: dict[int, ShareRecord] = {}
 
@@ -117,18 +117,24 @@ class AdminVerbs:
     def share_join(self, command: Command) -> None:
         configs = command["configs"]
         is_explicit = configs.get("share.acknowledgement.mode") == "explicit"
-        usual = ShareLimits()
-        consumer = ShareConsumer(
-            self._cluster,
-            command["group"],
-            command["topics"],
-            mode="explicit" if is_explicit else "implicit",
-            limits=ShareLimits(
-                records_max=int(configs.get("max.poll.records", usual.records_max)),
-                is_record_limit=configs.get("share.acquire.mode") == LIMITED,
-            ),
+        limits = ShareLimits(
+            records_max=int(configs.get("max.poll.records", ShareLimits().records_max)),
+            is_record_limit=configs.get("share.acquire.mode") == LIMITED,
+        )
+        consumer = self._share_consumer(
+            command["group"], command["topics"], "explicit" if is_explicit else "implicit", limits
         )
         self._members[command["member"]] = Member(consumer)
+
+    def _share_consumer(
+        self,
+        group: str,
+        topics: list[str],
+        mode: Literal["explicit", "implicit"],
+        limits: ShareLimits,
+    ) -> Any:
+        """Return a consumer that blocks."""
+        return ShareConsumer(self._cluster, group, topics, mode=mode, limits=limits)
 
     def share_poll(self, command: Command) -> Command:
         member = self._members[command["member"]]
