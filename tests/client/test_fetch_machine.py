@@ -374,9 +374,25 @@ def test_records_that_are_not_whole():
         lab.machine.take()
 
 
+def test_a_partition_that_was_added_after_the_metadata_is_read():
+    """A group assigns such a partition. The user gets no error, and the client asks for the topic again."""
+    lab = Lab(partitions=1)
+    lab.assign(U, at=0)
+    assert lab.machine.take() is None
+    for _ in range(10):
+        lab.pass_time(100)
+    assert lab.machine.take() is None
+    lab.leaders = {0: (1, 0), 1: (1, 0)}
+    lab.refresh()
+    assert offsets(lab.take().request) == {1: 0}
+
+
 def test_a_partition_and_a_topic_that_do_not_exist():
     lab = Lab(partitions=1)
     lab.assign(U, at=0)
+    assert lab.machine.take() is None
+    for _ in range(60):
+        lab.pass_time(100)
     with pytest.raises(NoSuchTopicError, match="no partition 1"):
         lab.machine.take()
     lab = Lab(partitions=0)

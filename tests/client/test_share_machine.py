@@ -502,6 +502,28 @@ def test_close_sends_late_acknowledgements_on_their_own():
     assert tested.is_idle
 
 
+def test_a_late_renewal_is_not_sent_with_a_fetch():
+    """The broker would refuse the request (INVALID_REQUEST)."""
+    tested = machine()
+    delivered(tested)
+    tested.acknowledge(("jobs", 0, 0), RENEW, LOCK_MS)
+    tested.fetch_more()
+    request = sent(tested)[1]
+    assert isinstance(request, ShareAcknowledgeRequest)
+    assert request.is_renew_ack
+
+
+def test_close_renews_no_late_record():
+    tested = machine()
+    delivered(tested)
+    tested.acknowledge(("jobs", 0, 0), RENEW, LOCK_MS)
+    tested.close()
+    request = sent(tested)[1]
+    assert isinstance(request, ShareAcknowledgeRequest)
+    assert partitions(request) == {0: [(0, 0, [AcknowledgeType.RELEASE])]}
+    assert not request.is_renew_ack
+
+
 def test_a_fetch_renews_nothing():
     tested = machine()
     delivered(tested)

@@ -49,13 +49,11 @@ from odradek.wire.generated.fetch_response import FetchResponse, PartitionData
 FETCH = "fetch"
 """The purpose of links for Fetch, which may take long."""
 MISSING_TOPIC_MS = 5_000
-"""How long a topic may be unknown before the user is told. It may have been created just now."""
+"""How long a topic or a partition may be unknown before the user is told. It may have been made just now."""
+ASK_AGAIN_MS = 500
 _SESSION_LOST = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-_SESSION_ERRORS = (
-    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-)
+_EPOCH_WRONG = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+_SESSION_ERRORS = (_SESSION_LOST, _EPOCH_WRONG, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
 
 Clock = Callable[[], int]
 """Returns the time of day in ms since 1970."""
@@ -301,9 +299,9 @@ class Fetcher:
             return False
         found = topic.partitions.get(index)
         if found is None:
-            if state.error is None:
+            if now_ms - self._routes.metadata_at_ms >= ASK_AGAIN_MS:
                 self._routes.forget_topic(name)
-                self._fail(state, NoSuchTopicError(name, index))
+            self._lacks(state, NoSuchTopicError(name, index), now_ms)
             return False
         if topic.id != state.topic_id and any(state.topic_id):
             self._made_again(state)
@@ -320,11 +318,15 @@ class Fetcher:
         if not error.retriable:
             self._fail(state, error)
         elif is_unknown_topic(error):
-            since_ms = state.missing(now_ms)
-            if now_ms - since_ms >= MISSING_TOPIC_MS:
-                self._fail(state, NoSuchTopicError(state.topic_partition.topic))
-            else:
-                self._look_later(since_ms + MISSING_TOPIC_MS)
+            self._lacks(state, NoSuchTopicError(state.topic_partition.topic), now_ms)
+
+    def _lacks(self, state: FetchState, error: NoSuchTopicError, now_ms: int) -> None:
+        """Tell the user of an error, if it lasts. A group assigns also what was added just now."""
+        due_ms = state.missing(now_ms) + MISSING_TOPIC_MS
+        if state.error is None and now_ms >= due_ms:
+            self._fail(state, error)
+        elif state.error is None:
+            self._look_later(min(due_ms, now_ms + ASK_AGAIN_MS))
 
     def _made_again(self, state: FetchState) -> None:
         """Read a topic from its beginning: its records have nothing in common with those before."""

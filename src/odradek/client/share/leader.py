@@ -152,7 +152,7 @@ class ShareLeader:
         """Send the pending acknowledgements with the last request of the session."""
         self._is_closing = True
         self._rests_until_ms = 0
-        for types in self._pending.values():
+        for types in (*self._pending.values(), *self._late.values()):
             for offset in [o for o, kind in types.items() if kind is AcknowledgeType.RENEW]:
                 types[offset] = AcknowledgeType.RELEASE
 
@@ -177,7 +177,8 @@ class ShareLeader:
 
     def _has_renewals(self) -> bool:
         """Return whether locks must be renewed. A request that does this cannot fetch."""
-        return any(AcknowledgeType.RENEW in types.values() for types in self._pending.values())
+        collected = (*self._pending.values(), *self._late.values())
+        return any(AcknowledgeType.RENEW in types.values() for types in collected)
 
     def _fail_pending(self) -> None:
         """Fail acknowledgements of an earlier session."""
