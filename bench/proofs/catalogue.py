@@ -148,7 +148,7 @@ LONG_TESTS = (
     ),
     LongTest(
         "streams-applications",
-        "Kafka Streams 4.4 on Odradek, on Apache Kafka 4.4 and on clusters of both", 1,
+        "Kafka Streams 4.4 on Odradek and on Apache Kafka 4.4, with the same answers", 1,
         _pytest("-m", "long", "tests/oracle/streams_histories/test_applications.py"),
         concerns=(
             "src/odradek/core/group/streams/reconcile.py",

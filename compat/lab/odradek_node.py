@@ -17,7 +17,7 @@ class OdradekNode(Broker):
     """`odradek serve --data DIR --port N`, with settings as overrides."""
 
     name = "Odradek"
-    start_seconds_max = 30.0
+    start_seconds_max = 120.0
 
     def prepare(self) -> None:
         """Create the directory. The node formats its data directory itself."""
