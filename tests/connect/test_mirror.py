@@ -23,11 +23,20 @@ from tests.connect.mirror_lab import (
 from tests.support.waiting import until
 
 from odradek.client import Admin, Consumer
-from odradek.client.admin.configs import Change, Resource, alter_configs, describe_configs
+from odradek.client.admin.configs import (
+    Change,
+    ConfigEntry,
+    Resource,
+    alter_configs,
+    describe_configs,
+)
+from odradek.client.group_metadata import CommittedOffset
 from odradek.connect import SourceConnector, SourceRecord, SourceTask
 from odradek.connect.registry import installed_plugins
 from odradek.connectors.mirror import MirrorCheckpointConnector, MirrorSourceConnector
+from odradek.connectors.mirror.checkpoints import Checkpoints
 from odradek.connectors.mirror.dedicated import MirrorMaker
+from odradek.connectors.mirror.filters import PropertyFilter, TopicFilter
 from odradek.connectors.mirror.flows import Flows
 from odradek.connectors.mirror.formats import (
     Checkpoint,
@@ -35,10 +44,22 @@ from odradek.connectors.mirror.formats import (
     MalformedRecordError,
     OffsetSync,
 )
+from odradek.connectors.mirror.offset_syncs import SyncStore
+from odradek.connectors.mirror.policies import IdentityReplicationPolicy, ReplicationPolicy
+from odradek.connectors.mirror.topics import (
+    Flow,
+    changes,
+    chunks,
+    partitions_of,
+    settings_of_new,
+    shares,
+)
 from odradek.connectors.own import OWN
 from odradek.core.connect import java_map
 from odradek.core.connect.errors import ConnectError
-from odradek.model.config_resource import ResourceType
+from odradek.core.metadata.image import AccessControlEntry
+from odradek.model.acl import AclOperation, AclPermissionType, AclResourceType, PatternType
+from odradek.model.config_resource import Operation, ResourceType, Source
 from odradek.model.topic_partition import TopicPartition
 from odradek.testing import Broker
 
@@ -335,3 +356,116 @@ def test_a_task_hears_of_its_last_records_before_it_stops(tmp_path: Path) -> Non
             until(lambda: "polled" in LastWords.calls, "the task has polled")
         assert [each for each in LastWords.calls if each != "committed"] == ["polled", 0, "stopped"]
         assert LastWords.calls[-2:] == ["committed", "stopped"]
+
+
+def flow(policy: type[ReplicationPolicy] = ReplicationPolicy, **config: str) -> Flow:
+    given = {"source.cluster.alias": "eu", **config}
+    return Flow("eu", "us", policy(given), TopicFilter(given), copies_heartbeats=True)
+
+
+def test_the_target_gets_what_it_lacks() -> None:
+    found = flow().plan({"a": 3, "b": 2, "c": 1}, {"eu.a": 2, "eu.b": 4, "x": 1})
+    assert found == ({"eu.c": ("c", 1)}, {"eu.a": 3})
+    same = {"a": 1}
+    assert not flow().has_changed(same, same, {"eu.a": 1})
+    assert flow().has_changed(same, {"a": 2}, {"eu.a": 2}), "the source has changed"
+    assert flow().has_changed(same, same, {}), "the copy is gone"
+    kept = flow(IdentityReplicationPolicy)
+    assert kept.plan({"a": 1}, {}).new == {"a": ("a", 1)}
+    assert kept.remote("heartbeats") == "eu.heartbeats"
+
+
+def test_tasks_share_the_partitions_and_the_groups() -> None:
+    partitions = partitions_of({"b": 2, "a": 3})
+    assert [str(each) for each in partitions] == ["a-0", "a-1", "a-2", "b-0", "b-1"]
+    assert [[str(e) for e in each] for each in shares(partitions, 2)] == [
+        ["a-0", "a-2", "b-1"],
+        ["a-1", "b-0"],
+    ]
+    assert shares([], 3) == []
+    assert chunks(["a", "b", "c", "d", "e"], 3) == [["a", "b"], ["c", "d"], ["e"]]
+    assert chunks([], 3) == []
+
+
+def entry(name: str, value: str | None, source: Source, **more: bool) -> ConfigEntry:
+    flags = {"read_only": False, "sensitive": False, **more}
+    return ConfigEntry(name, value, source, flags["read_only"], flags["sensitive"], "", (), None)
+
+
+def test_settings_that_were_set_are_copied() -> None:
+    entries = [
+        entry("retention.ms", "5", Source.TOPIC),
+        entry("cleanup.policy", "delete", Source.DEFAULT),
+        entry("min.insync.replicas", "2", Source.TOPIC),
+        entry("segment.bytes", "1", Source.STATIC_BROKER),
+        entry("secret", None, Source.TOPIC, sensitive=True),
+    ]
+    wanted = PropertyFilter({})
+    assert settings_of_new(entries, wanted) == {"retention.ms": "5"}
+    assert changes(entries, wanted) == [
+        Change("retention.ms", "5"),
+        Change("cleanup.policy", None, Operation.DELETE),
+    ]
+    of_source = PropertyFilter({"use.defaults.from": "source"})
+    assert settings_of_new(entries, of_source) == {"retention.ms": "5", "cleanup.policy": "delete"}
+    assert Change("cleanup.policy", "delete") in changes(entries, of_source)
+
+
+def acl(topic: str, operation: AclOperation, **more: Any) -> AccessControlEntry:
+    return AccessControlEntry(
+        more.get("kind", AclResourceType.TOPIC),
+        topic,
+        more.get("pattern", PatternType.LITERAL),
+        "User:ann",
+        "*",
+        operation,
+        more.get("permission", AclPermissionType.ALLOW),
+    )
+
+
+def test_who_may_write_at_the_source_may_only_read_the_copy() -> None:
+    deny = AclPermissionType.DENY
+    found = flow(topics="orders").acls(
+        [
+            acl("orders", AclOperation.ALL),
+            acl("orders", AclOperation.WRITE),
+            acl("orders", AclOperation.WRITE, permission=deny),
+            acl("orders", AclOperation.DESCRIBE),
+            acl("others", AclOperation.READ),
+            acl("orders", AclOperation.READ, pattern=PatternType.PREFIXED),
+            acl("orders", AclOperation.READ, kind=AclResourceType.GROUP),
+        ]
+    )
+    assert found == [
+        acl("eu.orders", AclOperation.READ),
+        acl("eu.orders", AclOperation.WRITE, permission=deny),
+        acl("eu.orders", AclOperation.DESCRIBE),
+    ]
+
+
+def test_checkpoints_do_not_go_back() -> None:
+    made = Checkpoints("eu", "us", ReplicationPolicy({}), TopicFilter({"topics": "orders,us.back"}))
+    store = SyncStore(keeps_earlier=True)
+    orders, copy = place("orders"), place("eu.orders")
+    store.add(OffsetSync(orders, 0, 0))
+    assert made.make("g", {orders: CommittedOffset(5)}, store) == [], "not all syncs are read"
+    store.completed()
+
+    def points(offset: int, metadata: str = "") -> list[tuple[int, int]]:
+        found = made.make("g", {orders: CommittedOffset(offset, 7, metadata)}, store)
+        assert all(each.partition == copy for each in found)
+        return [(each.upstream, each.downstream) for each in found]
+
+    assert points(5) == [(5, 1)]
+    assert points(6) == [], "the translated offset is the same"
+    store.add(OffsetSync(orders, 100, 90))
+    assert points(100, "m") == [(100, 90)]
+    assert made.to_commit({}) == {"g": {copy: CommittedOffset(90, -1, "m")}}
+    assert made.to_commit({"g": {copy: CommittedOffset(90)}}) == {}, "the group is there already"
+    assert made.to_commit({"g": {copy: CommittedOffset(89)}}) != {}
+    assert points(50) == [(50, 1)], "the group has gone back"
+    assert made.make("g", {place("others"): CommittedOffset(1)}, store) == []
+    back = place("us.back")
+    store.add(OffsetSync(back, 0, 0))
+    (found,) = made.make("g", {back: CommittedOffset(0)}, store)
+    assert found.partition == place("back"), "a topic of the target has its own name there"
