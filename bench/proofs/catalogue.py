@@ -175,7 +175,7 @@ LONG_TESTS = (
         concerns=("src/odradek/core/streams", "tests/streams_api/generator.py"),
     ),
     LongTest(
-        "streams-swap", "word counts and joins that Kafka Streams in Java and ours run in turns", 4,
+        "streams-swap", "word counts and joins that Kafka Streams in Java and ours run in turns", 1,
         _pytest("-m", "long", "-n", "2", "tests/streams_api/test_swap.py"),
         concerns=("src/odradek/streams/process", "tests/streams_api/swap", "tests/streams_api/test_swap.py"),
     ),

@@ -146,7 +146,7 @@ def test_it_works(run, example, monkeypatch):
 
 
 OF_WORKERS = "odradek connect"
-NO_VERBS = ("standalone", "distributed", "new")
+NO_VERBS = ("standalone", "distributed", "mirror", "new")
 
 
 @pytest.mark.parametrize(
