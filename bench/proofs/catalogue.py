@@ -368,7 +368,7 @@ LONG_TESTS = (
         concerns=("src/odradek/sim",),
     ),
     LongTest(
-        "cluster-seeds", "short simulated runs of a cluster, one in ten of them repeated", 5000,
+        "cluster-seeds", "short simulated runs of a cluster, one in ten of them repeated", 1000,
         _module("tests.sim", "--cluster"), has_count_argument=True,
         concerns=("src/odradek/sim", "src/odradek/core/raft", "src/odradek/core/replica"),
     ),
