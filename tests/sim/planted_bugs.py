@@ -33,7 +33,6 @@ from odradek.broker.coordinator.replicas import ReplicaPartition
 from odradek.broker.metadata import snapshot_generator
 from odradek.broker.partitions import leading, reading
 from odradek.broker.partitions.partition import Partition
-from odradek.broker.partitions.replica_manager import ReplicaManager
 from odradek.broker.raft.delivery import Delivery
 from odradek.broker.raft.metadata_log import MetadataLog
 from odradek.broker.replication import fetchers
@@ -349,19 +348,6 @@ def keep_deleted_records(patch):
     patch.setattr(PartitionLeader, "low_watermark", lambda leader, offset: offset)
 
 
-def keep_the_log_of_a_deleted_topic(patch):
-    """A broker was down while a topic was deleted and created again. It uses its old log."""
-
-    def is_stray(replicas, log):
-        topic = replicas._image.topics.by_name.get(log.topic_partition.topic)
-        if topic is not None and replicas.node_id in topic.partitions[0].replicas:
-            log.set_topic_id(topic.id)
-            return False
-        return True
-
-    patch.setattr(ReplicaManager, "_is_stray", is_stray)
-
-
 BUGS: dict[str, PlantedBug] = {
     "the high watermark advances early": PlantedBug(_leader(AdvancesEarly), 20, "is in the ISR"),
     "replicas outside the ISR count": PlantedBug(_leader(CountsOthers), 20, "is in the ISR"),
@@ -431,7 +417,6 @@ BUGS: dict[str, PlantedBug] = {
     ),
     "a reassignment is completed at once": PlantedBug(complete_reassignments_at_once, 20, ""),
     "followers keep deleted records": PlantedBug(keep_deleted_records, 20, ""),
-    "the log of a deleted topic is kept": PlantedBug(keep_the_log_of_a_deleted_topic, 60, ""),
     **{name: PlantedBug(*bug) for name, bug in client_bugs.BUGS.items()},
 }
 """The bugs by name."""
