@@ -14,7 +14,10 @@ from tests.client.fetch_lab import (
     transactional,
 )
 
-from odradek.client.core.fetch_settings import ResetPolicy
+from odradek.client.core.consumer import ConsumerMachine
+from odradek.client.core.consumer_settings import ConsumerSettings
+from odradek.client.core.fetch_settings import FetchSettings, ResetPolicy
+from odradek.client.core.member_settings import MemberSettings
 from odradek.client.core.offset_lookups import EARLIEST, LATEST
 from odradek.client.errors import (
     BrokerError,
@@ -183,6 +186,19 @@ def test_a_look_up_that_is_refused():
     lab.answer_lookup(code=E.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED"):
         lab.machine.take()
+
+
+def test_committed_offsets_that_did_not_come_in_time_are_asked_for_again():
+    lab = Lab()
+    settings = ConsumerSettings(
+        FetchSettings(), MemberSettings("g", None, ""), api_timeout_ms=1_000
+    )
+    machine = ConsumerMachine(settings, lab.routes, lab.routes.random, lambda: TIME_OF_DAY)
+    machine.assign([T])
+    machine.poll(0)
+    assert machine.next_deadline_ms == 1_000
+    machine.poll(1_000)
+    assert machine.next_deadline_ms == 2_000
 
 
 def test_a_late_look_up_does_not_move_a_sought_position():

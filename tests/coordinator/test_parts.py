@@ -71,6 +71,22 @@ class Table:
         self.table.schedule(key, delay, lambda: NOTHING)
 
 
+def test_a_timer_that_was_cancelled_because_of_records_comes_back_without_them():
+    timers, journal = Table(), Journal()
+    for key in ("kept", "replaced", "removed"):
+        timers.schedule(key, 5)
+        timers.table.cancel_recorded(key, journal)
+        if key == "removed":
+            journal.commit()
+        elif key == "replaced":
+            timers.schedule(key, 9)
+        journal.roll_back()
+    timers.table.cancel_recorded("none", journal)
+    assert len(journal) == 0
+    assert timers.due(5) == ["kept"]
+    assert timers.due(9) == ["replaced"]
+
+
 def test_timers_come_in_the_order_of_their_deadlines():
     timers = Table()
     for key, delay in (("c", 30), ("a", 10), ("b", 20)):

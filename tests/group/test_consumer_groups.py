@@ -467,3 +467,15 @@ def test_a_failed_write_is_undone(coordinator):
     assert (group.group_epoch, group.assignment_epoch) == (2, 2)
     assert group.owner_epoch(topic_id("t"), 0) == 2
     assert settle([one, member(coordinator, "two")])
+
+
+def test_a_member_whose_leaving_was_not_written_expires(coordinator):
+    member(coordinator, "one")
+    log = coordinator.log(GROUP)
+    log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    left = beat(coordinator, GROUP, "one", -1)
+    log.refusal = None
+    assert left == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert list(coordinator.group(GROUP).members) == ["one"]
+    coordinator.run(50_000)
+    assert not coordinator.group(GROUP).members

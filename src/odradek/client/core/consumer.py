@@ -407,9 +407,10 @@ class ConsumerMachine:
             self._start(now_ms)
         if self.commits is not None:
             asks += self.commits.poll(now_ms)
-            due.append(self.commits.next_deadline_ms)
             if any(each.done for each, _ in self._starts):
                 self._start(now_ms)
+                asks += self.commits.poll(now_ms)  # if it was not in time, it is asked again
+            due.append(self.commits.next_deadline_ms)
         asks += self.fetcher.poll(now_ms)
         due.append(self.fetcher.next_deadline_ms)
         self.next_deadline_ms = min((each for each in due if each is not None), default=None)

@@ -8,13 +8,15 @@ journal restores them in reverse order.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, MutableMapping
+from collections.abc import Callable, Hashable, MutableMapping
 from typing import Any, Final, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 ValueT = TypeVar("ValueT")
 
 _ABSENT: Final[Any] = object()
+_CALL: Final[Any] = object()
+"""Stands for the owner of an item that is restored by a call."""
 
 
 class Journal:
@@ -60,6 +62,10 @@ class Journal:
             self._notes.append((owner, name, getattr(owner, name)))
         setattr(owner, name, value)
 
+    def on_roll_back(self, restore: Callable[[], None]) -> None:
+        """Call `restore` if the change that is about to be recorded is undone."""
+        self._notes.append((_CALL, restore, None))
+
     def commit(self) -> None:
         """Drop the previous values, because the changes are in the log."""
         if self._notes:
@@ -70,7 +76,9 @@ class Journal:
         notes, self._notes = self._notes, []
         notes.reverse()
         for owner, key, before in notes:
-            if not isinstance(owner, MutableMapping):
+            if owner is _CALL:
+                key()
+            elif not isinstance(owner, MutableMapping):
                 setattr(owner, key, before)
             elif before is _ABSENT:
                 owner.pop(key, None)

@@ -11,9 +11,11 @@ entry of the heap, the timer is pushed again with its current deadline.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
+from odradek.core.coordinator.journal import Journal
 from odradek.core.coordinator.result import CoordinatorResult
 
 TimedOperation = Callable[..., CoordinatorResult[Any]]
@@ -124,6 +126,23 @@ class TimerTable:
     def cancel(self, key: Hashable) -> None:
         """Remove the timer of `key`, if it exists."""
         self._by_key.pop(key, None)
+
+    def cancel_recorded(self, key: Hashable, journal: Journal) -> None:
+        """Remove the timer of `key`, because of records that are about to be written.
+
+        If they cannot be written, the timer is there again. Otherwise what it waits for would stay
+        for ever, such as a member that has tried to leave.
+        """
+        timer = self._by_key.pop(key, None)
+        if timer is not None:
+            journal.on_roll_back(partial(self._restore, timer))
+
+    def _restore(self, timer: Timer) -> None:
+        if timer.key not in self._by_key:
+            self._by_key[timer.key] = timer
+            self._push(timer)
+            if self._on_earlier is not None and self._heap[0][2] is timer:
+                self._on_earlier()
 
     def cancel_all(self) -> None:
         """Remove all timers."""

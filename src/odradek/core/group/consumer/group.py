@@ -121,7 +121,7 @@ class ConsumerGroup(CommittingGroup[ConsumerMember, Assignment], ModernGroup[Con
     def cancel_timers(self, timers: TimerTable) -> None:
         """See `Group`."""
         for member_id in self.members:
-            keys.cancel_all(timers, self.group_id, member_id)
+            keys.cancel_all(timers, self._journal, self.group_id, member_id)
 
     # -- queries --------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odradek.core.coordinator.journal import Journal
 from odradek.core.coordinator.timers import TimerTable
 from odradek.core.group.modern.timeouts import Key, Keys
 
@@ -18,8 +19,8 @@ def sync(group_id: str, member_id: str) -> Key:
     return ("consumer-sync", group_id, member_id)
 
 
-def cancel_all(timers: TimerTable, group_id: str, member_id: str) -> None:
-    """Cancel all timers of a member."""
-    MEMBERS.cancel_all(timers, group_id, member_id)
+def cancel_all(timers: TimerTable, journal: Journal, group_id: str, member_id: str) -> None:
+    """Cancel all timers of a member that records are about to remove."""
+    MEMBERS.cancel_all(timers, journal, group_id, member_id)
     for key in (join, sync):
-        timers.cancel(key(group_id, member_id))
+        timers.cancel_recorded(key(group_id, member_id), journal)

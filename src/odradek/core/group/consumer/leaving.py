@@ -81,7 +81,9 @@ class Leaving:
             # Otherwise the next member would get the epoch of a target that does not exist.
             log.append(records.target_epoch(group.group_id, group_epoch, 0))
         for member in members:
-            keys.cancel_all(self._state.timers, group.group_id, member.member_id)
+            keys.cancel_all(
+                self._state.timers, self._state.journal, group.group_id, member.member_id
+            )
         return CoordinatorResult(log, response)
 
 

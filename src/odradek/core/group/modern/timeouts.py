@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from odradek.core.coordinator.journal import Journal
 from odradek.core.coordinator.result import NOTHING, CoordinatorResult
 from odradek.core.coordinator.timers import TimerTable
 from odradek.core.group.modern.group import EpochGroup
@@ -30,10 +31,12 @@ class Keys(NamedTuple):
         """The timer for the revocation of partitions or tasks."""
         return (f"{self.type}-rebalance", group_id, member_id)
 
-    def cancel_all(self, timers: TimerTable, group_id: str, member_id: str) -> None:
-        """Cancel these timers of a member."""
-        timers.cancel(self.session(group_id, member_id))
-        timers.cancel(self.rebalance(group_id, member_id))
+    def cancel_all(
+        self, timers: TimerTable, journal: Journal, group_id: str, member_id: str
+    ) -> None:
+        """Cancel these timers of a member that records are about to remove."""
+        timers.cancel_recorded(self.session(group_id, member_id), journal)
+        timers.cancel_recorded(self.rebalance(group_id, member_id), journal)
 
 
 class RevokingMember(Protocol):

@@ -66,7 +66,7 @@ class ShareGroup(ModernGroup[ShareMember]):
     def cancel_timers(self, timers: TimerTable) -> None:
         """See `Group`."""
         for member_id in self.members:
-            KEYS.cancel_all(timers, self.group_id, member_id)
+            KEYS.cancel_all(timers, self._journal, self.group_id, member_id)
 
     def offset_expiry_base(self) -> ExpiryBase | None:
         """See `Group`. There are no offsets."""

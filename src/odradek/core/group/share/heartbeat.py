@@ -224,7 +224,8 @@ class ShareHeartbeat:
         epoch = records.group_epoch(
             group.group_id, group.group_epoch + 1, self._topics.group_hash(counts)
         )
-        KEYS.cancel_all(self._state.timers, group.group_id, member.member_id)
+        state = self._state
+        KEYS.cancel_all(state.timers, state.journal, group.group_id, member.member_id)
         log = [*records.member_tombstones(group.group_id, member.member_id), epoch]
         if len(group.members) == 1:
             log.append(records.target_epoch(group.group_id, group.group_epoch + 1, 0))

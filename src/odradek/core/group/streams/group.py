@@ -129,7 +129,7 @@ class StreamsGroup(CommittingGroup[StreamsMember, Tasks]):
         """See `Group`."""
         timers.cancel(keys.initial_delay(self.group_id))
         for member_id in self.members:
-            keys.MEMBERS.cancel_all(timers, self.group_id, member_id)
+            keys.MEMBERS.cancel_all(timers, self._journal, self.group_id, member_id)
 
     # -- queries --------------------------------------------------------------------------------
 

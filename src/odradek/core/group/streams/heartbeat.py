@@ -320,7 +320,8 @@ class StreamsHeartbeat:
 
     def _removal(self, group: StreamsGroup, member: StreamsMember) -> list[CoordinatorRecord]:
         """Return the records that remove a member; cancel its timers."""
-        keys.MEMBERS.cancel_all(self._state.timers, group.group_id, member.member_id)
+        state = self._state
+        keys.MEMBERS.cancel_all(state.timers, state.journal, group.group_id, member.member_id)
         epoch = records.group_metadata(
             group.group_id,
             group.group_epoch + 1,
