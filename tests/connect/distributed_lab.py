@@ -84,7 +84,7 @@ class Caller:
 
     def is_healthy(self) -> bool:
         try:
-            return self.ask("GET", "/health").status == 200
+            return self._client.get("/health").status_code == 200
         except httpx.TransportError:
             return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ import pytest
 from tests.connect.distributed_lab import Caller, InProcess, settings, until
 from tests.connect.lab import error
 from tests.connect.test_worker_process import properties
+from tests.connect.topics_script import RECORDED, found_in, play
 from tests.support.child import ODRADEK, Child
 
 from odradek.client.admin.topics import NewTopic, create_topics
@@ -90,6 +92,14 @@ def _change_offsets(workers: Sequence[Caller], source: Path) -> None:
         until(lambda c=each: c.runs("reader"), "that it runs again")
 
 
+def test_the_topics_have_what_apache_kafka_writes(bootstrap: str) -> None:
+    with InProcess(settings(bootstrap, "played")) as worker:
+        until(worker.is_healthy)
+        play(worker, worker.states)
+    found = found_in(bootstrap, "played")
+    assert found == json.loads(RECORDED.read_text())
+
+
 def test_requests_between_workers_are_signed(bootstrap: str) -> None:
     with InProcess(settings(bootstrap, "signed")) as one:
         until(one.is_healthy)
@@ -154,7 +164,14 @@ class Worker:
         os.kill(self.child.pid, signal.SIGKILL)
         self.child.wait(30)
 
+    def stop(self) -> None:
+        """Stop it properly."""
+        self.caller.close()
+        assert self.child.terminate() == 0, self.child.last_words
+        self.child.close()
+
     def close(self) -> None:
+        """End it at once, if it still runs."""
         self.caller.close()
         self.child.close()
 
@@ -198,8 +215,7 @@ def test_tasks_of_a_killed_worker_move_and_nothing_is_lost(bootstrap: str, tmp_p
             until(workers[-1].caller.is_healthy)
             assert sorted(workers[-1].caller.ask("GET", "/connectors").body) == ["reader", "writer"]
         for each in workers:
-            os.kill(each.child.pid, signal.SIGTERM)
-            assert each.child.wait(30) == 0, each.child.last_words
+            each.stop()
     finally:
         for each in workers:
             each.close()

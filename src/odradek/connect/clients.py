@@ -166,6 +166,23 @@ class Clients:
         except ValueError as error:
             raise ConfigError(str(error)) from None
 
+    def exact_producer(
+        self, client_id: str, connector: Mapping[str, str], transactional_id: str
+    ) -> Producer:
+        """Return the producer of a task that runs exactly once.
+
+        Raises:
+            ConfigError: a setting is invalid.
+        """
+        always = {"transactional.id": transactional_id, "enable.idempotence": "true"}
+        defaults = {n: v for n, v in _SOURCE_PRODUCER.items() if n not in always}
+        merged = {**self._merged("producer", connector), **always}
+        settings = {"client.id": client_id, **defaults, **merged}
+        try:
+            return Producer(self._known("producer", settings, PRODUCER_SETTINGS))
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+
     def consumer(
         self,
         client_id: str,

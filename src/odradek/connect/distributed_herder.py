@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from odradek.client.admin.transactions import fence_producers
@@ -25,8 +26,10 @@ from odradek.client.core.member_settings import MemberSettings
 from odradek.client.errors import ClientError
 from odradek.connect import forwarding
 from odradek.connect.clients import Clients
+from odradek.connect.exact_source_runner import Guard
 from odradek.connect.group import WorkerGroup
 from odradek.connect.herder import Config, Herder, Json, done, pass_on, texts
+from odradek.connect.offset_stores import TopicStores
 from odradek.connect.runner import trace_of
 from odradek.connect.topic_stores import (
     WRITE_SECONDS,
@@ -39,7 +42,8 @@ from odradek.core.connect import herder_messages as m
 from odradek.core.connect.api import TooManyTasksError
 from odradek.core.connect.client_names import transactional_id
 from odradek.core.connect.config_log import ConfigLog, RestartRequest, TargetState, TaskId
-from odradek.core.connect.errors import ConfigError, ConnectError
+from odradek.core.connect.distributed_checks import distributed_checks
+from odradek.core.connect.errors import ConfigError, ConnectError, RestError
 from odradek.core.connect.group_protocol import SESSIONED
 from odradek.core.connect.herder import HerderMachine
 from odradek.core.connect.herder_core import HerderSettings
@@ -53,6 +57,10 @@ log = logging.getLogger(__name__)
 _TURN_SECONDS = 0.5
 """How often the herder tells its group that it lives."""
 _LEAVE_SECONDS = 5.0
+_FENCE_SECONDS = 60.0
+_FENCE_PAUSE_SECONDS = 0.2
+_FENCE_AGAIN = (403, 500, 503)
+"""Answers of the leader after which a task asks again: the key has changed, or the leader."""
 _START = "initializing and reading to the end of internal topics"
 
 
@@ -78,10 +86,12 @@ class DistributedHerder(Herder):
         self._topic_offsets = TopicOffsetStore(
             topic_spec(config, "offset"), clients, f"{prefix}offsets", reads_committed=is_exact
         )
-        super().__init__(
-            config, plugins, clients, self._topic_offsets, self._topic_statuses, worker_id
-        )
         self._is_exact = is_exact
+        if is_exact:
+            self._exact_group = config.text("group.id")
+        self._check_more = distributed_checks(config.text("group.id"), is_exact=is_exact)
+        stores = TopicStores(config, clients, self._topic_offsets)
+        super().__init__(config, plugins, clients, stores, self._topic_statuses, worker_id)
         self._store = ConfigStore(config, clients, prefix, self._on_record)
         self._machine = HerderMachine(
             HerderSettings(
@@ -312,7 +322,13 @@ class DistributedHerder(Herder):
             self.task_state(task, FAILED, trace_of(error))
             self._end_request(action.number, error=error)
             return
-        if self._worker.start_task(task, connector, config, action.state):
+        guard = None
+        if self._is_exact and self._is_source(action.connector):
+            guard = Guard(
+                partial(self._fence_before, task),
+                lambda: self.ask(m.CheckTask(task, action.generation)),
+            )
+        if self._worker.start_task(task, connector, config, action.state, guard):
             self._end_request(action.number)
         else:
             self._end_request(action.number, error=ConnectError(f"Failed to start task: {task}"))
@@ -368,6 +384,43 @@ class DistributedHerder(Herder):
             self._jobs.put(m.Fenced(name, failure))
         else:
             self._jobs.put(m.Fenced(name))
+
+    def _fence_before(self, task: TaskId, is_over: Callable[[], bool]) -> None:
+        """Let the leader fence earlier tasks, before a task starts. This is the thread of the task.
+
+        Raises:
+            ConnectError: the leader has refused for too long.
+        """
+        deadline = time.monotonic() + _FENCE_SECONDS
+        while not is_over():
+            try:
+                self._fence_once(task, is_over)
+            except RestError as error:
+                has_passed = error.status not in _FENCE_AGAIN or time.monotonic() > deadline
+                if has_passed:
+                    raise ConnectError(
+                        f"Failed to perform round of zombie fencing: {error}"
+                    ) from error
+                log.info("task %s waits for the leader to fence earlier tasks: %s", task, error)
+                time.sleep(_FENCE_PAUSE_SECONDS)
+            else:
+                return
+
+    def _fence_once(self, task: TaskId, is_over: Callable[[], bool]) -> None:
+        asked = self.ask(m.FenceTasks(task.connector))
+        while not is_over():
+            try:
+                asked.result(_FENCE_PAUSE_SECONDS)
+            except TimeoutError:
+                continue
+            except m.Redirect as redirect:
+                if redirect.url is None:
+                    raise RestError(503, "the leader is not known") from redirect
+                path = forwarding.connector_path(task.connector, "fence")
+                algorithm = self._config.text("inter.worker.signature.algorithm")
+                key = self.log.session_key
+                forwarding.send_signed(redirect.url, "PUT", path, None, key, algorithm)
+            return
 
     # -- listener -------------------------------------------------------------------------------
 

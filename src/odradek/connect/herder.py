@@ -22,12 +22,14 @@ from typing import Any, Protocol
 from odradek.connect.clients import Clients
 from odradek.connect.loggers import Loggers
 from odradek.connect.offset_changes import OffsetChanges
+from odradek.connect.offset_stores import OffsetStores
 from odradek.connect.runner import Runner
 from odradek.connect.variables import Variables
 from odradek.connect.worker import Worker
 from odradek.core.connect import answers
 from odradek.core.connect import connector_config as base
 from odradek.core.connect.config_log import ConfigLog, RestartRequest, TargetState, TaskId
+from odradek.core.connect.distributed_checks import Check
 from odradek.core.connect.errors import bad_request, not_found
 from odradek.core.connect.plugins import CONNECTORS, Plugins
 from odradek.core.connect.retry import RestartPolicy
@@ -69,13 +71,17 @@ class Herder:
     """See the module."""
 
     is_distributed = False
+    _exact_group: str | None = None
+    """The group of the workers, if sources run exactly once."""
+    _check_more: Check | None = None
+    """What is checked besides the values of a connector's configuration."""
 
     def __init__(
         self,
         config: WorkerConfig,
         plugins: Plugins,
         clients: Clients,
-        offsets: Any,
+        offsets: OffsetStores,
         statuses: StatusStore,
         worker_id: str,
     ) -> None:
@@ -97,7 +103,7 @@ class Herder:
         )
         self._variables = Variables(config.given)
         self._offset_changes = OffsetChanges(
-            clients, plugins, lambda _name, _config: offsets, self._worker.is_sink
+            clients, plugins, offsets, self._worker.is_sink, self._exact_group
         )
         self._defaults = {
             name: config.text(name)
@@ -332,7 +338,9 @@ class Herder:
     def _validate(self, config: Config) -> Json:
         values: dict[str, str | None] = dict(self._variables.values(config))
         values |= {name: None for name, value in config.items() if value is None}
-        return validate_connector(self._plugins, values, self._defaults, self._check_override)
+        return validate_connector(
+            self._plugins, values, self._defaults, self._check_override, self._check_more
+        )
 
     def _check_override(self, client: str, name: str) -> str | None:
         policy = self._config.text("connector.client.config.override.policy")

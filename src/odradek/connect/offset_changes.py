@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from odradek.client.admin.groups import delete_groups
 from odradek.client.commits import commit_offsets, delete_offsets, fetch_offsets
 from odradek.client.errors import ClientError
 from odradek.client.group_metadata import CommittedOffset
 from odradek.connect.clients import Clients
+from odradek.connect.offset_stores import OffsetStores
 from odradek.core.connect import answers
 from odradek.core.connect import connector_config as base
 from odradek.core.connect.api import SinkConnector
-from odradek.core.connect.client_names import sink_group
+from odradek.core.connect.client_names import sink_group, transactional_id
 from odradek.core.connect.errors import ConnectError
 from odradek.core.connect.plugins import CONNECTORS, Plugins
 from odradek.model.topic_partition import TopicPartition
@@ -23,22 +24,6 @@ Texts = Mapping[str, str]
 Wanted = list[tuple[Json, Json | None]]
 
 
-class SourceOffsets(Protocol):
-    """Keeps the offsets of sources."""
-
-    def of_connector(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
-        """Return all offsets of a connector."""
-        ...
-
-    def write(
-        self,
-        connector: str,
-        offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]],
-    ) -> None:
-        """Store offsets; None removes one."""
-        ...
-
-
 class OffsetChanges:
     """See the module."""
 
@@ -46,13 +31,15 @@ class OffsetChanges:
         self,
         clients: Clients,
         plugins: Plugins,
-        store_of: Callable[[str, Texts], SourceOffsets],
+        stores: OffsetStores,
         is_sink: Callable[[Texts], bool],
+        group: str | None = None,
     ) -> None:
-        """`store_of` returns the store of a source with a configuration."""
+        """With `group`, that of the workers, offsets of sources are written in transactions."""
+        self._group = group
         self._clients = clients
         self._plugins = plugins
-        self._store_of = store_of
+        self._stores = stores
         self._is_sink = is_sink
 
     def offsets(self, name: str, config: Texts) -> Json:
@@ -62,7 +49,8 @@ class OffsetChanges:
         except LookupError as error:
             raise ConnectError(f"Failed to find class {error}") from None
         if not is_sink:
-            return answers.offsets_answer(self._store_of(name, config).of_connector(name))
+            with self._stores.opened(name, config) as store:
+                return answers.offsets_answer(store.of_connector(name))
         with self._clients.cluster(f"connector-adminclient-{name}", "admin", config) as cluster:
             committed = fetch_offsets(cluster, sink_group(config, name))
         entries = answers.sink_offsets({k: v.offset for k, v in committed.items()})
@@ -82,12 +70,13 @@ class OffsetChanges:
         made: Any,
         wanted: Wanted | None,
     ) -> Json:
-        store = self._store_of(name, config)
         is_reset = wanted is None
-        if wanted is None:
-            wanted = [(partition, None) for partition, _ in store.of_connector(name)]
-        is_known = made.alter_offsets(config, wanted)
-        store.write(name, wanted)
+        identity = None if self._group is None else transactional_id(self._group, name, 0)
+        with self._stores.opened(name, config, identity) as store:
+            if wanted is None:
+                wanted = [(partition, None) for partition, _ in store.of_connector(name)]
+            is_known = made.alter_offsets(config, wanted)
+            store.write(name, wanted)
         return answers.offsets_message(is_known=is_known, is_reset=is_reset)
 
     def _change_sink(

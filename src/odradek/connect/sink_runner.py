@@ -264,8 +264,6 @@ class SinkRunner(Runner):
         self._is_held = False
         assert self._sink is not None, "the task was made before the consumer"
         self._call(self._sink.open, list(positions))
-        for each in positions:
-            self._listener.used_topic(self.task, each.topic)
 
     def _revoked(self, partitions: Partitions) -> None:
         self._give_up(partitions, commits=True)
@@ -351,6 +349,7 @@ class SinkRunner(Runner):
         if polled is None:
             return
         place = polled.topic_partition
+        is_used = False
         for record in records_of(polled):
             if keeps:
                 self._originals[place.topic, place.partition, record.offset] = record
@@ -358,8 +357,11 @@ class SinkRunner(Runner):
                 found = self._pipeline.decode(place, record, self.errors)
             except Skipped:
                 continue
+            is_used = True
             if found is not None:
                 self._batch.append(found)
+        if is_used:
+            self._listener.used_topic(self.task, place.topic)
         self._next_positions[place] = polled.next_offset
 
     def _deliver(self) -> None:

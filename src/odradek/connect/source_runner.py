@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from odradek.client.errors import ClientError
@@ -43,12 +44,22 @@ class OffsetStore(Protocol):
         ...
 
 
+OpenOffsets = Callable[[], AbstractContextManager[Any]]
+"""Opens the `OffsetStore` of a connector."""
+
+
 class Context:
     """What the task can ask. Its thread is the host's."""
 
-    def __init__(self, connector: str, offsets: OffsetStore) -> None:
+    def __init__(
+        self,
+        connector: str,
+        offsets: OffsetStore,
+        transaction: TransactionContext | None = None,
+    ) -> None:
         self._connector = connector
         self._offsets = offsets
+        self._transaction = transaction
 
     def offset(self, partition: Json) -> dict[str, Any] | None:
         """See `SourceTaskContext`."""
@@ -57,7 +68,7 @@ class Context:
     @property
     def transaction(self) -> TransactionContext | None:
         """See `SourceTaskContext`."""
-        return None
+        return self._transaction
 
 
 class SourceRunner(Runner):
@@ -74,7 +85,7 @@ class SourceRunner(Runner):
         pipeline: Pipeline,
         make_errors: Callable[[threading.Event], ErrorHandler],
         make_producer: Callable[[], Producer],
-        offsets: OffsetStore,
+        open_offsets: OpenOffsets,
         topics: TopicCreation | None,
         flush_interval_ms: int,
         flush_timeout_ms: int,
@@ -85,7 +96,9 @@ class SourceRunner(Runner):
         self._pipeline = pipeline
         self.errors = make_errors(self._stopping)
         self._make_producer = make_producer
-        self._offsets = offsets
+        self._open_offsets = open_offsets
+        self._offsets: Any = None
+        """The store, while the task runs."""
         self._topics = topics
         self._interval_s = flush_interval_ms / 1000
         self._flush_s = flush_timeout_ms / 1000
@@ -103,6 +116,10 @@ class SourceRunner(Runner):
         return made
 
     def _run(self) -> None:
+        with self._open_offsets() as self._offsets:
+            self._run_with_offsets()
+
+    def _run_with_offsets(self) -> None:
         source: SourceTask = self._call(self._make_task)
         source.initialize(Context(self.task.connector, self._offsets))
         producer = self._make_producer()

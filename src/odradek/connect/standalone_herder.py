@@ -8,6 +8,7 @@ from typing import Any
 
 from odradek.connect.clients import Clients
 from odradek.connect.herder import Config, Herder, Json, done, pass_on
+from odradek.connect.offset_stores import OneStore
 from odradek.connect.runner import trace_of
 from odradek.connect.stores import FileOffsetStore, MemoryConfigStore, MemoryStatusStore
 from odradek.core.connect import answers
@@ -37,7 +38,9 @@ class StandaloneHerder(Herder):
         worker_id: str,
     ) -> None:
         self._configs = MemoryConfigStore(_ignore)
-        super().__init__(config, plugins, clients, offsets, MemoryStatusStore(), worker_id)
+        super().__init__(
+            config, plugins, clients, OneStore(offsets), MemoryStatusStore(), worker_id
+        )
 
     @property
     def log(self) -> ConfigLog:

@@ -140,14 +140,14 @@ class Process:
 
     def close(self) -> None:
         """End the process, after its task has stopped."""
-        with contextlib.suppress(OSError):
-            self._connection.close()
+        self._send(("end",))
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         self._reader.join(_END_SECONDS)
+        self._connection.close()
         self._listener.join(_END_SECONDS)
         self._ups.shutdown(wait=False)
         assert self._process.stderr is not None, "it is a pipe"
@@ -188,6 +188,8 @@ class RemoteTask(Task):
     def _up(self, method: str, *arguments: Any) -> Any:
         """Call the context for the task."""
         context: Any = self.context  # type: ignore[attr-defined]
+        if method == "has_transaction":
+            return context.transaction is not None
         if method == "has_reporter":
             return context.errant_record_reporter is not None
         if method == "report":
@@ -207,8 +209,17 @@ class RemoteSourceTask(RemoteTask, SourceTask):
 
     def poll(self) -> Iterable[SourceRecord] | None:
         """See `SourceTask`."""
-        found: Iterable[SourceRecord] | None = self._process.call("poll")
-        return found
+        found, marks = self._process.call("poll")
+        transaction = self.context.transaction
+        for index, is_commit in marks:
+            assert transaction is not None, "only tasks with transactions mark records"
+            record = None if index is None else found[index]
+            if is_commit:
+                transaction.commit_transaction(record)
+            else:
+                transaction.abort_transaction(record)
+        listed: Iterable[SourceRecord] | None = found
+        return listed
 
     def commit(self) -> None:
         """See `SourceTask`."""
@@ -268,13 +279,52 @@ class _Reporter:
         return _Written(self._child, self._child.up("report", record, str(error)))
 
 
+class _Marks:
+    """What the task wants its transactions to end with. The worker hears of it with the records."""
+
+    def __init__(self) -> None:
+        self._asked: list[tuple[SourceRecord | None, bool]] = []
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None:
+        """See `TransactionContext`."""
+        self._asked.append((record, True))
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None:
+        """See `TransactionContext`."""
+        self._asked.append((record, False))
+
+    def take(self, records: Sequence[SourceRecord]) -> list[tuple[int | None, bool]]:
+        """Return what concerns these records. The rest concerns later ones."""
+        places = {id(record): index for index, record in enumerate(records)}
+        asked, self._asked = self._asked, []
+        found: list[tuple[int | None, bool]] = []
+        for record, is_commit in asked:
+            if record is None:
+                found.append((None, is_commit))
+            elif id(record) in places:
+                found.append((places[id(record)], is_commit))
+            else:
+                self._asked.append((record, is_commit))
+        return found
+
+
 class _Context:
     """The context of the task: each method is called in the worker."""
 
-    transaction = None
-
     def __init__(self, child: _Child) -> None:
         self._child = child
+        self._marks: _Marks | None = None
+
+    @property
+    def transaction(self) -> _Marks | None:
+        """See `SourceTaskContext`."""
+        if self._marks is None and self._child.up("has_transaction"):
+            self._marks = _Marks()
+        return self._marks
+
+    def take_marks(self, records: Sequence[SourceRecord]) -> list[tuple[int | None, bool]]:
+        """Return the ends of transactions that the task has asked for, by the index of the record."""
+        return [] if self._marks is None else self._marks.take(records)
 
     @property
     def errant_record_reporter(self) -> _Reporter | None:
@@ -304,14 +354,17 @@ class _Child:
         self._replies: dict[int, Future[Any]] = {}
         self._calls = ThreadPoolExecutor(1)
         self._task: Any = None
+        self._context = _Context(self)
 
     def serve(self) -> None:
-        """Serve calls until the worker closes the connection."""
+        """Serve calls until the worker says that this is the end, or is gone."""
         _, path, module, name = self._connection.recv()
         sys.path[:] = path
         with contextlib.suppress(EOFError, OSError):
             while True:
                 message = self._connection.recv()
+                if message[0] == "end":
+                    break
                 if message[0] == "reply":
                     _, number, is_good, value = message
                     future = self._replies.pop(number)
@@ -335,7 +388,7 @@ class _Child:
             for part in name.split("."):
                 made = getattr(made, part)
             self._task = made()
-            self._task.initialize(_Context(self))
+            self._task.initialize(self._context)
             self._task.start(*arguments)
 
         self._run(number, start)
@@ -344,9 +397,16 @@ class _Child:
         if method == "commit_records":
             self._run(number, lambda: _commit_records(self._task, *arguments))
         elif method == "poll":
-            self._run(number, lambda: _listed(self._task.poll()))
+            self._run(number, self._poll)
         else:
             self._run(number, lambda: getattr(self._task, method)(*arguments))
+
+    def _poll(self) -> Any:
+        found = self._task.poll()
+        if found is None:
+            return None, []
+        records = list(found)
+        return records, self._context.take_marks(records)
 
     def _run(self, number: int, function: Callable[[], Any]) -> None:
         try:
@@ -368,10 +428,6 @@ class _Child:
     def _send(self, message: tuple[Any, ...]) -> None:
         with self._lock:
             self._connection.send(message)
-
-
-def _listed(records: Any) -> Any:
-    return None if records is None else list(records)
 
 
 def _commit_records(task: SourceTask, told: Sequence[tuple[SourceRecord, int | None]]) -> None:

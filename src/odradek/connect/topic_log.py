@@ -119,7 +119,10 @@ class TopicLog:
         on_record: OnRecord,
         *,
         reads_committed: bool = False,
+        transactional_id: str | None = None,
     ) -> None:
+        """With `transactional_id`, each `write` is a transaction."""
+        self._transactional_id = transactional_id
         self.spec = spec
         self._clients = clients
         self._client_id = client_id
@@ -150,7 +153,7 @@ class TopicLog:
         self._consumer = self._clients.plain_consumer(
             self._client_id, reads_committed=self._isolation == READ_COMMITTED
         )
-        self._producer = self._clients.plain_producer(self._client_id)
+        self._producer = self._clients.plain_producer(self._client_id, self._transactional_id)
         starts = [(self.spec.name, each, 0) for each in range(self.partitions)]
         self._consumer.assign(starts)
         self._thread.start()
@@ -223,6 +226,11 @@ class TopicLog:
         deliveries: list[Delivery] = []
         assert self._producer is not None, "the log is started"
         try:
+            if self._transactional_id is not None:
+                with self._producer.transaction():
+                    for key, value in records:
+                        self._producer.send(self.spec.name, value, key=key)
+                return
             for key, value in records:
                 deliveries.append(self._producer.send(self.spec.name, value, key=key))
             for each in deliveries:

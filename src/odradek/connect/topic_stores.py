@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from odradek.client.errors import BrokerError, ClientError
+from odradek.client.errors import ClientError
 from odradek.client.producer import Producer
 from odradek.connect.clients import Clients
 from odradek.connect.topic_log import TopicLog, TopicSpec
@@ -24,7 +24,6 @@ from odradek.core.connect.status_log import (
     topic_record,
 )
 from odradek.core.connect.worker_config import WorkerConfig
-from odradek.model.errors import ErrorCode
 
 Partition = Mapping[str, Any]
 Offset = Mapping[str, Any]
@@ -222,11 +221,25 @@ class TopicOffsetStore:
     """A topic of offsets of sources. Any thread may use it."""
 
     def __init__(
-        self, spec: TopicSpec, clients: Clients, client_id: str, *, reads_committed: bool
+        self,
+        spec: TopicSpec,
+        clients: Clients,
+        client_id: str,
+        *,
+        reads_committed: bool,
+        transactional_id: str | None = None,
     ) -> None:
+        """With `transactional_id`, each `write` is a transaction."""
         self._lock = threading.Lock()
         self._map = OffsetMap()
-        self._log = TopicLog(spec, clients, client_id, self._read, reads_committed=reads_committed)
+        self._log = TopicLog(
+            spec,
+            clients,
+            client_id,
+            self._read,
+            reads_committed=reads_committed,
+            transactional_id=transactional_id,
+        )
 
     @property
     def topic(self) -> str:
@@ -293,9 +306,46 @@ class TopicOffsetStore:
         self._log.write(self.encoded(connector, offsets), WRITE_SECONDS)
 
 
-def is_fenced(error: ClientError) -> bool:
-    """Whether another producer has taken the transactional id."""
-    return isinstance(error, BrokerError) and error.code in (
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-    )
+class BothOffsetStores:
+    """The offsets of a connector with a topic of its own (`offsets.storage.topic`), and those of the worker.
+
+    What is in the connector's topic counts. Offsets are written there first, and removed there last.
+    """
+
+    def __init__(self, own: TopicOffsetStore, workers: TopicOffsetStore) -> None:
+        self._own = own
+        self._workers = workers
+
+    @property
+    def topic(self) -> str:
+        """The name of the connector's topic."""
+        return self._own.topic
+
+    def get(self, connector: str, partition: Partition) -> dict[str, Any] | None:
+        """See `TopicOffsetStore`."""
+        found = self._own.get(connector, partition)
+        return self._workers.get(connector, partition) if found is None else found
+
+    def of_connector(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+        """See `TopicOffsetStore`."""
+        found = self._own.of_connector(connector)
+        known = [partition for partition, _ in found]
+        more = self._workers.of_connector(connector)
+        return [*found, *(each for each in more if each[0] not in known)]
+
+    def encoded(
+        self, connector: str, offsets: Sequence[tuple[Partition, Offset | None]]
+    ) -> list[tuple[bytes, bytes | None]]:
+        """See `TopicOffsetStore`."""
+        return self._own.encoded(connector, offsets)
+
+    def write(self, connector: str, offsets: Sequence[tuple[Partition, Offset | None]]) -> None:
+        """See `TopicOffsetStore`."""
+        removes = any(offset is None for _, offset in offsets)
+        stores = (self._workers, self._own) if removes else (self._own, self._workers)
+        for each in stores:
+            each.write(connector, offsets)
+
+    def written(self, connector: str, offsets: Sequence[tuple[Partition, Offset | None]]) -> None:
+        """Write to the worker's topic what a transaction has written to the connector's."""
+        self._workers.write(connector, offsets)

@@ -12,18 +12,21 @@ from typing import Any, Protocol
 from odradek.connect import topic_creation
 from odradek.connect.clients import Clients
 from odradek.connect.error_handler import DeadLetters, ErrorHandler, create_dead_letter_topic
+from odradek.connect.exact_source_runner import ExactSourceRunner, Guard
 from odradek.connect.host import Host
+from odradek.connect.offset_stores import OffsetStores
 from odradek.connect.pipeline import Pipeline
 from odradek.connect.runner import Listener, Runner, trace_of
 from odradek.connect.sink_runner import SinkRunner
-from odradek.connect.source_runner import OffsetStore, SourceRunner
+from odradek.connect.source_runner import SourceRunner
 from odradek.connect.task_process import RemoteSinkTask, RemoteSourceTask
 from odradek.core.connect import connector_config as base
 from odradek.core.connect.api import Connector, SinkConnector, SinkTask, check_task_count
-from odradek.core.connect.client_names import sink_group
+from odradek.core.connect.client_names import sink_group, transactional_id
 from odradek.core.connect.config_def import ConfigType, parse_value
 from odradek.core.connect.config_log import TargetState, TaskId
 from odradek.core.connect.plugins import CONNECTORS, Plugins
+from odradek.core.connect.source_task import Boundary
 from odradek.core.connect.worker_config import WorkerConfig
 from odradek.records.record import Record
 
@@ -159,7 +162,7 @@ class Worker:
         config: WorkerConfig,
         plugins: Plugins,
         clients: Clients,
-        offsets: OffsetStore,
+        offsets: OffsetStores,
         listener: WorkerListener,
     ) -> None:
         self.config = config
@@ -205,9 +208,17 @@ class Worker:
     # -- tasks ----------------------------------------------------------------------------------
 
     def start_task(
-        self, task: TaskId, connector: Config, config: Config, state: TargetState
+        self,
+        task: TaskId,
+        connector: Config,
+        config: Config,
+        state: TargetState,
+        guard: Guard | None = None,
     ) -> bool:
-        """Start a task. Return False if that failed; then its state says why."""
+        """Start a task. Return False if that failed; then its state says why.
+
+        With `guard`, a source runs exactly once.
+        """
         assert task not in self.tasks, "a task is stopped before it starts again"
         try:
             plugin = self.plugins.find(connector.get(base.CLASS, ""), *CONNECTORS)
@@ -216,7 +227,7 @@ class Worker:
             if issubclass(plugin.made, SinkConnector):
                 runner: Runner = self._sink(task, connector, config, state, make, pipeline)
             else:
-                runner = self._source(task, connector, config, state, make, pipeline)
+                runner = self._source(task, connector, config, state, make, pipeline, guard)
         except Exception as error:
             log.exception("task %s cannot be started", task)
             self._listener.task_state(task, "FAILED", trace_of(error))
@@ -240,6 +251,7 @@ class Worker:
         state: TargetState,
         make: Callable[[], Any],
         pipeline: Pipeline,
+        guard: Guard | None,
     ) -> SourceRunner:
         name = f"{task.connector}-{task.task}"
         topics = None
@@ -248,19 +260,31 @@ class Worker:
         ):
             admin = self.clients.cluster(f"connector-adminclient-{name}", "admin", connector)
             topics = topic_creation.TopicCreation(admin, connector)
-        return SourceRunner(
+        common: dict[str, Any] = {
+            "make": make,
+            "config": config,
+            "pipeline": pipeline,
+            "make_errors": partial(ErrorHandler, task, connector),
+            "open_offsets": partial(self._offsets.opened, task.connector, connector),
+            "topics": topics,
+            "flush_interval_ms": self.config.number("offset.flush.interval.ms"),
+            "flush_timeout_ms": self.config.number("offset.flush.timeout.ms"),
+        }
+        client_id = f"connector-producer-{name}"
+        if guard is None:
+            make_producer = partial(self.clients.producer, client_id, connector)
+            return SourceRunner(task, state, self._listener, make_producer=make_producer, **common)
+        identity = transactional_id(self.config.text("group.id"), *task)
+        interval = connector.get(base.TRANSACTION_INTERVAL) or common["flush_interval_ms"]
+        return ExactSourceRunner(
             task,
             state,
             self._listener,
-            make=make,
-            config=config,
-            pipeline=pipeline,
-            make_errors=partial(ErrorHandler, task, connector),
-            make_producer=partial(self.clients.producer, f"connector-producer-{name}", connector),
-            offsets=self._offsets,
-            topics=topics,
-            flush_interval_ms=self.config.number("offset.flush.interval.ms"),
-            flush_timeout_ms=self.config.number("offset.flush.timeout.ms"),
+            make_producer=partial(self.clients.exact_producer, client_id, connector, identity),
+            guard=guard,
+            boundary=Boundary((connector.get(base.TRANSACTION_BOUNDARY) or "poll").lower()),
+            interval_ms=int(interval),
+            **common,
         )
 
     def _sink(

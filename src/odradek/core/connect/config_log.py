@@ -92,9 +92,9 @@ def fencing_record(name: str, task_count: int) -> LogRecord:
 def session_key_record(key: SessionKey) -> LogRecord:
     """Return the record of the key that signs requests between workers."""
     value = {
+        "key": base64.b64encode(key.secret).decode(),
         "algorithm": key.algorithm,
         "creation-timestamp": key.created_ms,
-        "key": base64.b64encode(key.secret).decode(),
     }
     return LogRecord("session-key", json_bytes(value))
 

@@ -34,11 +34,12 @@ KEY_CONVERTER, VALUE_CONVERTER, HEADER_CONVERTER = (
     "header.converter",
 )
 TOPICS, TOPICS_REGEX = "topics", "topics.regex"
+TRANSACTION_BOUNDARY = "transaction.boundary"
+TRANSACTION_INTERVAL = "transaction.boundary.interval.ms"
+OFFSETS_TOPIC = "offsets.storage.topic"
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
-
 _COMMON, _ERRORS = "Common", "Error Handling"
 _EXACTLY_ONCE, _CREATION, _OFFSETS = "Exactly Once Support", "Topic Creation", "offsets.topic"
-
 _Row = tuple[str, str, Any, str, str, str, int, str, str, Validator | None]
 """Name, type, default, importance, documentation, group, order, width, display name, validator."""
 
@@ -386,7 +387,7 @@ _OF_SOURCES: tuple[_Row, ...] = (
         one_of_in_any_case("REQUESTED", "REQUIRED"),
     ),
     (
-        "transaction.boundary",
+        TRANSACTION_BOUNDARY,
         "STRING",
         "poll",
         "MEDIUM",
@@ -398,7 +399,7 @@ _OF_SOURCES: tuple[_Row, ...] = (
         one_of_in_any_case("POLL", "INTERVAL", "CONNECTOR"),
     ),
     (
-        "transaction.boundary.interval.ms",
+        TRANSACTION_INTERVAL,
         "LONG",
         None,
         "LOW",
@@ -410,7 +411,7 @@ _OF_SOURCES: tuple[_Row, ...] = (
         if_given(at_least(0)),
     ),
     (
-        "offsets.storage.topic",
+        OFFSETS_TOPIC,
         "STRING",
         None,
         "LOW",

@@ -1,0 +1,131 @@
+"""Workers of Apache Kafka and of Odradek: the same topics, and one group of both.
+
+With RECORD=1, what Java's worker writes to its topics is recorded again for `tests/connect`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.connect.distributed_lab import Caller, until
+from tests.connect.test_distributed import Worker
+from tests.connect.topics_script import RECORDED, found_in, play
+from tests.oracle.connect_workers import JavaWorker
+
+from odradek.testing import Broker
+
+pytestmark = [pytest.mark.java, pytest.mark.long]
+
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with Broker() as broker:
+        yield broker.bootstrap_servers
+
+
+def test_the_recorded_topics_are_java_s(bootstrap: str, tmp_path: Path) -> None:
+    worker = JavaWorker(tmp_path, bootstrap, "played")
+    try:
+        play(worker.caller, worker.caller.states)
+        time.sleep(3)
+    finally:
+        worker.close()
+    found = found_in(bootstrap, "played")
+    if os.environ.get("RECORD"):
+        RECORDED.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    assert found == json.loads(RECORDED.read_text())
+
+
+class Copy:
+    """A file that grows, and what arrives in another one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.source, self.sink = folder / "in", folder / "out"
+        self.source.touch()
+        self._lines = 0
+
+    def create(self, worker: Caller) -> None:
+        reader = {"connector.class": SOURCE, "file": str(self.source), "topic": "rolled"}
+        writer = {"connector.class": SINK, "file": str(self.sink), "topics": "rolled"}
+        assert worker.create("reader", reader).status == 201
+        assert worker.create("writer", writer).status == 201
+
+    def write(self, count: int = 50) -> None:
+        with self.source.open("a") as file:
+            file.writelines(f"{each}\n" for each in range(self._lines, self._lines + count))
+        self._lines += count
+
+    @property
+    def is_complete(self) -> bool:
+        found = self.sink.read_text().split() if self.sink.exists() else []
+        return set(found) == {str(each) for each in range(self._lines)}
+
+
+def _check_requests(workers: list[Worker | JavaWorker]) -> None:
+    """Each worker answers all requests, whoever leads, and whoever has the connector."""
+    for each in workers:
+        caller = each.caller
+        for name in ("reader", "writer"):
+            until(lambda c=caller, n=name: c.runs(n), lambda c=caller: c.states("reader"))
+            for path in ("", "/tasks/0"):
+                asked = f"/connectors/{name}{path}/restart"
+                until(lambda c=caller, a=asked: c.ask("POST", a).status == 204, asked)
+            asked = f"/connectors/{name}/restart?includeTasks=true"
+            until(lambda c=caller, a=asked: c.ask("POST", a).status == 202, asked)
+            config = caller.ask("GET", f"/connectors/{name}/config").body
+            config["batch.size"] = str(100 + each.port % 100)
+            asked = f"/connectors/{name}/config"
+            until(lambda c=caller, a=asked, g=config: c.ask("PUT", a, g).status == 200, asked)
+            until(lambda c=caller, a=asked, g=config: c.ask("GET", a).body == g, asked)
+    # The worker that has the connector sends its tasks to the leader, signed.
+    for each in workers:
+        for name in ("reader", "writer"):
+            wanted = each.caller.ask("GET", f"/connectors/{name}/config").body["batch.size"]
+
+            def has_new_tasks(c: Caller = each.caller, n: str = name, w: str = wanted) -> bool:
+                tasks = c.ask("GET", f"/connectors/{n}/tasks").body
+                return [task["config"]["batch.size"] for task in tasks] == [w]
+
+            until(has_new_tasks, f"the tasks of {name}")
+            until(lambda c=each.caller, n=name: c.runs(n), name)
+
+
+def _roll(workers: list[Worker | JavaWorker], copy: Copy, new: Worker | JavaWorker) -> None:
+    """Let a worker take the place of the first one, while lines are copied."""
+    workers.append(new)
+    copy.write()
+    until(lambda: copy.is_complete, "the copy with one worker more")
+    _check_requests(workers)
+    first = workers.pop(0)
+    copy.write()
+    first.stop()
+    copy.write()
+    until(lambda: copy.is_complete, "the copy with one worker less")
+    _check_requests(workers)
+
+
+def test_workers_roll_from_java_to_ours_and_back(bootstrap: str, tmp_path: Path) -> None:
+    group, copy = "rolling", Copy(tmp_path)
+    workers: list[Worker | JavaWorker] = [
+        JavaWorker(tmp_path, bootstrap, group),
+        JavaWorker(tmp_path, bootstrap, group),
+    ]
+    try:
+        copy.create(workers[0].caller)
+        copy.write()
+        until(lambda: copy.is_complete, "the first copy")
+        for _ in range(2):
+            _roll(workers, copy, Worker(tmp_path, bootstrap, group))
+        for _ in range(2):
+            _roll(workers, copy, JavaWorker(tmp_path, bootstrap, group))
+    finally:
+        for each in workers:
+            each.close()
