@@ -267,7 +267,8 @@ class User:
                 assert not self.has & partitions, "assigned what it has"
                 if not self.lab.loss:
                     for other in self.lab.users:
-                        knows = other.polls and not other.member.loss
+                        # Who is out of the group, and was busy, is told in its next step.
+                        knows = other.polls and other.member.may_commit
                         assert not (knows and other.has & partitions), "two have a partition"
                 self.has |= partitions
             else:
