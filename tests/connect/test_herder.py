@@ -8,7 +8,6 @@ from collections import deque
 from typing import Any
 
 import pytest
-from tests.support.run_seed import seeds
 
 from odradek.core.connect import herder_messages as m
 from odradek.core.connect.config_log import LogRecord, TaskId
@@ -79,6 +78,8 @@ class Host:
                 if leader is not None:
                     leader.events.append(m.Asked(next(self.lab.numbers), m.PutTasks(name, configs)))
                 self.events.append(m.TasksSent(name, failure))
+            case _:
+                pass  # answers and states are not looked at
 
 
 class Lab:
@@ -161,7 +162,7 @@ def play(seed: int) -> None:
         assert len(log.tasks(name)) == int((log.config(name) or {})["count"] or 0)
 
 
-@pytest.mark.parametrize("seed", seeds(50))
+@pytest.mark.parametrize("seed", range(30))
 def test_all_work_runs_once(seed: int) -> None:
     play(seed)
 
