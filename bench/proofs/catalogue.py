@@ -363,12 +363,12 @@ LONG_TESTS = (
         concerns=("src/odradek/connectors/mirror", "tests/crash/test_mirror_swap.py"),
     ),
     LongTest(
-        "cluster-simulation", "simulated runs of a cluster, each repeated with the same seed", 300,
+        "cluster-simulation", "simulated runs of a cluster, each repeated with the same seed", 50,
         _module("tests.sim", "--long-cluster"), has_count_argument=True,
         concerns=("src/odradek/sim",),
     ),
     LongTest(
-        "cluster-seeds", "short simulated runs of a cluster, one in ten of them repeated", 1000,
+        "cluster-seeds", "short simulated runs of a cluster, one in ten of them repeated", 500,
         _module("tests.sim", "--cluster"), has_count_argument=True,
         concerns=("src/odradek/sim", "src/odradek/core/raft", "src/odradek/core/replica"),
     ),

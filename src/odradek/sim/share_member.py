@@ -395,9 +395,10 @@ class ShareMember(Actor):
     def _settle(self, result: AcknowledgementResult, of: list[Acknowledgement]) -> None:
         """Note the result of the acknowledgements of one partition in a request."""
         code = result.error.code if isinstance(result.error, BrokerError) else None
-        if code == E.INVALID_RECORD_STATE and of:
+        if code == E.INVALID_RECORD_STATE:
             self.facts.count("acknowledgements of share members refused")
-            self._check_refusal(result, of)
+            if of:  # otherwise they were of an earlier delivery of the same records
+                self._check_refusal(result, of)
         elif code is not None and code not in MOVED and code != E.UNKNOWN_SERVER_ERROR:
             self.unexpected("acknowledgements", code)
         now_ns = self.simulation.now_ns
