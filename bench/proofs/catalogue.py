@@ -180,6 +180,11 @@ LONG_TESTS = (
         concerns=("src/odradek/streams/process", "tests/streams_api/swap", "tests/streams_api/test_swap.py"),
     ),
     LongTest(
+        "streams-spark-faults", "kills and stops of workers that run tasks of an application as Spark's do", 50,
+        _pytest("tests/spark/test_streams_workers.py"), "ODRADEK_STREAMS_WORKER_FAULTS",
+        concerns=("src/odradek/streams/on_spark", "tests/spark/test_streams_workers.py"),
+    ),
+    LongTest(
         "streams-spark-kills", "kills of drivers and workers of an application on Spark", 10,
         _pytest("-m", "long", "tests/spark/test_streams_kills.py"), "ODRADEK_STREAMS_SPARK_KILLS",
         concerns=("src/odradek/streams/on_spark", "tests/spark/test_streams_kills.py"),

@@ -143,6 +143,8 @@ def test_an_error_names_the_operator_and_the_record(servers, make_topic):
     assert f"{words.lines}-" in str(caught.value)
 
 
-def test_the_guarantee_is_exactly_once(words):
+def test_settings_that_cannot_be_true_on_spark_are_refused(words):
     with pytest.raises(ValueError, match="processing_guarantee is always"):
         words.app.spark_runner(processing_guarantee="at_least_once")
+    with pytest.raises(ValueError, match=r"group\.protocol is for processes"):
+        words.app.spark_runner(group_protocol="streams")

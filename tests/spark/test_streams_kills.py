@@ -8,7 +8,7 @@ import time
 
 import psutil
 import pytest
-from tests.streams_api.test_kills import BAD, BROKER, PROGRAM, Output, totals_of_core
+from tests.streams_api.test_kills import BAD, BROKER, PARTITIONS, PROGRAM, Output, totals_of_core
 from tests.support.child import ODRADEK, Child
 from tests.support.run_seed import run_seed
 
@@ -42,7 +42,7 @@ def test_words_are_counted_once_although_drivers_and_workers_are_killed(tmp_path
     program.write_text(PROGRAM, encoding="utf-8")
     lines = []
     with Broker(settings=BROKER) as broker:
-        broker.create_topics({"lines": 2, "word-counts": 2, "failed": 1})
+        broker.create_topics({"lines": PARTITIONS, "word-counts": PARTITIONS, "failed": 1})
         bootstrap = broker.bootstrap_servers
         output = Output(bootstrap)
         run = (*ODRADEK, "streams", "run", program, "--on", "spark", "--master", "local[2]")

@@ -101,7 +101,7 @@ class SparkRunner:
                 spark.stop()
 
     def _run_query(self, spark: SparkSession, checkpoint: str) -> None:
-        work = Work(self._shipped.run_id, _tasks(self._layout), self._settings.clients[ADMIN])
+        work = Work(self._shipped.run_id, tasks_of(self._layout), self._settings.clients[ADMIN])
         spark.dataSource.register(source.source_of(work))
         query = (
             spark.readStream.format(FORMAT)
@@ -171,7 +171,8 @@ class SparkRunner:
             log.warning("records of repartition topics are not deleted yet: %s", error)
 
 
-def _tasks(layout: Layout) -> tuple[TaskTopics, ...]:
+def tasks_of(layout: Layout) -> tuple[TaskTopics, ...]:
+    """Return all tasks."""
     return tuple(
         TaskTopics(each.number, partition, tuple(each.source_topics))
         for each in layout.subtopologies

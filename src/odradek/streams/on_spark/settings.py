@@ -9,6 +9,14 @@ from odradek.core.streams.task import TaskSettings
 from odradek.streams.process.settings import CLASSIC, EXACTLY_ONCE, WorkerSettings, worker_settings
 
 _TIMEOUT = "transaction.timeout.ms"
+_OF_PROCESSES = (
+    "application.server",
+    "client.tag.",
+    "group.protocol",
+    "num.standby.replicas",
+    "state.cleanup.delay.ms",
+)
+"""The beginnings of settings that mean nothing on Spark."""
 TIMEOUT_MS = 60_000
 """The default of `transaction.timeout.ms`. Nobody waits that long for a task that was killed: the next
 run ends its transaction."""
@@ -35,6 +43,9 @@ def spark_worker_settings(
     """
     settings = dict(given)
     names = {name.replace("_", ".") for name in given}
+    for name in sorted(names):
+        if name.startswith(_OF_PROCESSES):
+            raise ValueError(f"{name} is for processes: it has no effect on Spark")
     if "processing.guarantee" not in names:
         settings["processing_guarantee"] = EXACTLY_ONCE
     if not any(name.endswith(_TIMEOUT) for name in names):
