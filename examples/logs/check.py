@@ -1,5 +1,7 @@
 """Computes with DuckDB, from the files that were given, what must be in the lake.
 
+Of files that are followed it reads the copies of what was read, because the files may be gone.
+
 No code of the stream is used: DuckDB splits the lines, and finds times and levels with expressions
 of its own. Then it reads the Parquet files, and compares each line.
 """
@@ -12,7 +14,7 @@ from typing import cast
 
 import duckdb
 
-from examples.logs.shipping import Shipped, value_of
+from examples.logs.shipping import Content, Shipped, value_of
 from odradek.pipelines.inputs import DamagedError, blocks
 from odradek.pipelines.own.rows import VALUE_BYTES_MAX
 from odradek.pipelines.places import Line
@@ -20,7 +22,7 @@ from odradek.pipelines.places import Line
 PART_BYTES = 32 << 20
 SPLIT = """
 INSERT INTO given
-SELECT $file, $before + unnest(generate_series(1, len(parts))), unnest(parts)
+SELECT $file, $generation, $before + unnest(generate_series(1, len(parts))), unnest(parts)
 FROM (SELECT string_split($text, chr(10)) AS parts)
 """
 CLOCK = "([0-9]{2}:[0-9]{2}:[0-9]{2})"
@@ -30,18 +32,20 @@ PATTERNS = {
     "syslog": r"^(?:<[0-9]{1,3}>)?([A-Z][a-z][a-z]) +([0-9]{1,2}) ([0-9:]{8})(?: |$)",
     "level": r"(?i)\b(fatal|critical|error|warning|warn|info|debug)\b",
 }
-LONG = "SELECT file, line, text FROM given WHERE strlen(text) > $least"
+LONG = "SELECT file, generation, line, text FROM given WHERE strlen(text) > $least"
 LONGEST_ESCAPE = 6
 """Of a character in JSON."""
 EXPECTED = """
 CREATE TABLE expected AS
 WITH found AS (
-    SELECT *, regexp_extract(text, $iso, ['d', 'c']) AS iso,
+    SELECT given.*, modified, regexp_extract(text, $iso, ['d', 'c']) AS iso,
         regexp_extract(text, $web, ['d', 'c']) AS web,
         regexp_extract(text, $syslog, ['m', 'd', 'c']) AS log,
         to_timestamp(modified / 1000) AT TIME ZONE 'UTC' AS written,
         lower(regexp_extract(text, $level)) AS word
-    FROM given JOIN modified USING (file) WHERE (file, line) NOT IN (SELECT file, line FROM too_long)
+    FROM given ASOF JOIN modified m ON given.file = m.file AND given.generation = m.generation
+        AND given.line <= m.last
+    WHERE (given.file, given.generation, line) NOT IN (FROM too_long)
 ), years AS (
     SELECT *, try_strptime(concat_ws(' ', year(written), log.m, log.d, log.c), $no_year) AS this,
         try_strptime(concat_ws(' ', year(written) - 1, log.m, log.d, log.c), $no_year) AS former
@@ -51,12 +55,12 @@ WITH found AS (
         try_strptime(web.d || ' ' || web.c, '%d/%b/%Y %H:%M:%S'),
         CASE WHEN this <= written + INTERVAL 1 DAY THEN this ELSE former END) AS time FROM years
 )
-SELECT file, line, text, epoch_us(time) AS time, nullif(word, '') AS level,
+SELECT file, generation, line, text, epoch_us(time) AS time, nullif(word, '') AS level,
     coalesce(strftime(time, '%Y-%m-%d'), 'undated') AS day FROM timed
 """
 LAKE = """
 CREATE TABLE lake AS
-SELECT file, line, text, epoch_us(time) AS time, level, day
+SELECT file, generation, line, text, epoch_us(time) AS time, level, day
 FROM read_parquet(?, hive_partitioning = true, hive_types = {'day': VARCHAR})
 """
 DIFFERENCES = """
@@ -66,30 +70,38 @@ SELECT count(*) FROM (
 )
 """
 BY_FILE = """
-SELECT file, count(e.line), count(l.line)
-FROM expected e FULL JOIN (SELECT DISTINCT file, line FROM lake) l USING (file, line)
-GROUP BY file ORDER BY file
+SELECT CASE WHEN generation = 1 THEN file ELSE file || ' (' || generation || ')' END,
+    count(e.line), count(l.line)
+FROM expected e FULL JOIN (SELECT DISTINCT file, generation, line FROM lake) l
+    USING (file, generation, line)
+GROUP BY file, generation ORDER BY file, generation
 """
 
 
 def reconcile(shipped: Shipped, lake: Iterable[str]) -> list[Line]:
-    """Compare the files of a shipment with the Parquet files of the lake.
+    """Compare the contents that were sent with the Parquet files of the lake.
 
-    Returns for each file (file, its lines, its different lines in the lake), then all lines that were
-    given with those that were loaded or skipped, then the number of lines that differ.
+    Returns for each content (file, its lines, its different lines in the lake), then all lines that
+    were given with those that were loaded or skipped, then the number of lines that differ.
     """
     with duckdb.connect() as database:
-        database.execute("CREATE TABLE given (file VARCHAR, line BIGINT, text VARCHAR)")
-        database.execute("CREATE TABLE too_long (file VARCHAR, line BIGINT)")
-        database.execute("CREATE TABLE modified (file VARCHAR, modified BIGINT)")
-        for name, modified_ms in shipped.modified_ms.items():
-            database.execute("INSERT INTO modified VALUES (?, ?)", [name, modified_ms])
-        for name, size in shipped.bytes_read.items():
-            _read(database, name, size)
+        database.execute(
+            "CREATE TABLE given (file VARCHAR, generation INT, line BIGINT, text VARCHAR)"
+        )
+        database.execute("CREATE TABLE too_long (file VARCHAR, generation INT, line BIGINT)")
+        database.execute(
+            "CREATE TABLE modified (file VARCHAR, generation INT, last BIGINT, modified BIGINT)"
+        )
+        contents = {(each.file, each.generation): each for each in shipped.contents}
+        for key, content in contents.items():
+            times = [[*key, *each] for each in content.times]
+            database.executemany("INSERT INTO modified VALUES (?, ?, ?, ?)", times)
+            _read(database, content)
         long = database.execute(LONG, {"least": VALUE_BYTES_MAX // LONGEST_ESCAPE - 10_000})
-        for file, line, text in long.fetchall():
-            if len(value_of(file, line, text, shipped.modified_ms[file])) > VALUE_BYTES_MAX:
-                database.execute("INSERT INTO too_long VALUES (?, ?)", [file, line])
+        for file, generation, line, text in long.fetchall():
+            modified_ms = contents[file, generation].modified_ms(line)
+            if len(value_of(file, generation, line, text, modified_ms)) > VALUE_BYTES_MAX:
+                database.execute("INSERT INTO too_long VALUES (?, ?, ?)", [file, generation, line])
         database.execute(EXPECTED, {**PATTERNS, "no_year": "%Y %b %d %H:%M:%S"})
         database.execute(LAKE, [[*lake]])
         by_file = cast("list[Line]", database.execute(BY_FILE).fetchall())
@@ -97,11 +109,10 @@ def reconcile(shipped: Shipped, lake: Iterable[str]) -> list[Line]:
             _number(database, query)
             for query in ("SELECT count(*) FROM given", "SELECT count(*) FROM lake", DIFFERENCES)
         )
-    shipment = shipped.shipment
-    unread = sum(each.lines or 0 for each in shipment.skipped)
+    unread = shipped.lines_unread
     return [
         *by_file,
-        ("all lines that were given", given + unread, loaded + shipment.lines_skipped + unread),
+        ("all lines that were given", given + unread, loaded + shipped.lines_skipped + unread),
         ("lines that differ from DuckDB's answer", 0, differing),
     ]
 
@@ -111,12 +122,20 @@ def _number(database: duckdb.DuckDBPyConnection, query: str) -> int:
     return int(found)
 
 
-def _read(database: duckdb.DuckDBPyConnection, name: str, size: int) -> None:
-    """Add the lines in the first `size` bytes of a file."""
+def _read(database: duckdb.DuckDBPyConnection, content: Content) -> None:
+    """Add the lines of a content."""
     before = 0
-    for part in _parts(Path(name), size):
+    for part in _parts(content.path, content.size_bytes):
         text = part.decode("utf-8", "replace")
-        database.execute(SPLIT, {"file": name, "before": before, "text": text})
+        database.execute(
+            SPLIT,
+            {
+                "file": content.file,
+                "generation": content.generation,
+                "before": before,
+                "text": text,
+            },
+        )
         before += text.count("\n") + 1
 
 

@@ -11,11 +11,13 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from odradek.pipelines.places import Places
 
-LINE = "file STRING, line INT, text STRING, modified BIGINT"
-ROW = "file STRING, line INT, text STRING, time TIMESTAMP, level STRING, day STRING"
+LINE = "file STRING, generation INT, line INT, text STRING, modified BIGINT"
+ROW = "file STRING, generation INT, line INT, text STRING, time TIMESTAMP, level STRING, day STRING"
 """Spark would take `day` for a date if all lines have one."""
 TIME = r"(\d{4}-\d{2}-\d{2})[ T]+(\d{2}:\d{2}:\d{2})"
 """The time of a line in the logs of dpkg, apt, systemd, Spark's event logs, and many others."""
@@ -25,6 +27,8 @@ SYSLOG_TIME = r"^(?:<\d{1,3}>)?([A-Z][a-z]{2}) +(\d{1,2}) (\d{2}:\d{2}:\d{2})(?:
 """The time of a line of syslog, which has no year."""
 LEVEL = r"(?i)(?<![0-9A-Za-z_])(fatal|critical|error|warning|warn|info|debug)(?![0-9A-Za-z_])"
 UNDATED = "undated"
+EVERY = "5 seconds"
+"""How often lines of files that are followed get to the lake: each micro-batch makes files."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +44,24 @@ class Lake:
 
     def load(self, topic: str, lines_per_batch: int) -> None:
         """Add the lines of a topic that are not in the lake yet."""
+        writer = self._writer(topic, lines_per_batch)
+        self.places.wait_for(writer.trigger(availableNow=True).start())
+
+    def follow(self, topic: str, lines_per_batch: int) -> StreamingQuery:
+        """Start to add lines, until the query is stopped."""
+        writer = self._writer(topic, lines_per_batch)
+        return writer.trigger(processingTime=EVERY).start()
+
+    def _writer(self, topic: str, lines_per_batch: int) -> DataStreamWriter:
         lines = self.places.stream(topic, LINE, lines_per_batch, group="lake")
-        query = (
+        return (
             parsed(lines)
             .writeStream.format("parquet")
             .queryName("lake")
             .partitionBy("day")
             .option("path", self.path)
             .option("checkpointLocation", self.places.checkpoint("lake"))
-            .trigger(availableNow=True)
-            .start()
         )
-        self.places.wait_for(query)
 
     def read(self) -> DataFrame:
         """Return all lines."""

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from odradek.pipelines.inputs import blocks, is_text, lines
+from odradek.pipelines.inputs import End, blocks, is_text, lines
 from odradek.pipelines.own import formats, stream
 from odradek.pipelines.own.fields import NUMBER, TEXT, TIME, Field, Fields
 from odradek.pipelines.own.formats import FormatError
@@ -123,9 +123,10 @@ class MetricFiles(Files):
             super().load(places, given)
             return
         for path in sorted(map(Path, self.shipment.positions)):
-            last = self.shipment.positions[str(path)].lines
-            found = ((row.number, row.value) for row in _prometheus_rows(path))
-            given.add_objects(str(path), [each for each in found if each[0] <= last])
+            position = self.shipment.positions[str(path)]
+            rows = _prometheus_rows(path, position.cut_at_bytes)
+            found = [(row.number, row.value) for row in rows if row.number <= position.lines]
+            given.add_objects(str(path), found)
 
 
 class MetricTopic(Topic):
@@ -138,10 +139,14 @@ class MetricTopic(Topic):
         return LAST_REQUEST if self.kind == OTLP else super().last_row()
 
 
-def _prometheus_rows(path: Path) -> Iterator[Row]:
-    """Yield the samples of a file. Those without a time have that of the scrape, or of the file."""
+def _prometheus_rows(path: Path, limit_bytes: int | None = None) -> Iterator[Row]:
+    """Yield the samples of a file, or of its first bytes.
+
+    Those without a time have that of the scrape, or of the file.
+    """
     at, instance = int(path.stat().st_mtime * 1000), None
-    for number, line in enumerate(lines(blocks(path)), 1):
+    end = End()
+    for number, line in enumerate(lines(blocks(path, limit_bytes), end), 1):
         text = line.decode("utf-8", "replace").strip()
         scraped = SCRAPED.match(text) if number == 1 else None
         if scraped:
@@ -150,7 +155,8 @@ def _prometheus_rows(path: Path) -> Iterator[Row]:
             continue
         row = {"text": text, "at": at, "instance": instance}
         key = re.split(r"[{ \t]", text, maxsplit=1)[0]
-        yield Row(number, key, json.dumps(row, ensure_ascii=False))
+        value = json.dumps(row, ensure_ascii=False)
+        yield Row(number, key, value, cut_at_bytes=end.cut_at_bytes)
 
 
 def samples(records: DataFrame, kind: str, fields: Fields) -> DataFrame:

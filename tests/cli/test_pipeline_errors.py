@@ -48,6 +48,8 @@ OWN = ("activity", "--input", "shop.csv")
             ("metrics", "--seconds", "nan"),
             "argument --seconds: must be a number of seconds above 0",
         ),
+        (("logs", "--input", "-", "--follow"), "--follow needs files: the standard input cannot"),
+        (("logs", "--input", "shop.csv", "--seconds", "3"), "--seconds needs --follow"),
         (("activity", "--lateness", "1 day"), "argument --lateness: must be a time like 90s"),
         (("activity", "--no-such-option"), "unrecognized arguments: --no-such-option"),
         (("activity", "--input"), "argument --input: expected at least one argument"),

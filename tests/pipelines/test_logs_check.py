@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from examples.logs.check import reconcile
-from examples.logs.shipping import Shipped
-
-from odradek.pipelines.own.shipping import Position, Shipment
+from examples.logs.shipping import LAST_LINE, Content, Shipped
 
 TEXTS = ["2026-11-28 01:00:00 ERROR a", "no time: Info", ""]
 TEXTS.append("<30>Nov 30 01:00:00 Debug: a year before")
@@ -30,19 +28,30 @@ def shipped(tmp_path: Path) -> Shipped:
     file = tmp_path / "app.log"
     content = "\n".join(TEXTS).encode() + b"\n"
     file.write_bytes(content + b"written later\n")
-    name = str(file)
-    return Shipped(Shipment({name: Position(4, 4)}), {name: len(content)}, {name: MODIFIED_MS})
+    return Shipped([Content(str(file), 1, file, len(content), [(LAST_LINE, MODIFIED_MS)])], 4, 0)
 
 
-def lake(directory: Path, shipped: Shipped, rows) -> list[str]:
+def lake(directory: Path, shipped: Shipped, rows, generation: int = 1) -> list[str]:
     """Parquet files with rows (line, day, time, level)."""
-    (file,) = shipped.bytes_read
+    (content,) = shipped.contents
     paths = []
     for count, (line, day, time, level) in enumerate(rows):
         path = directory / f"day={day}" / f"{count}.parquet"
-        path.parent.mkdir(exist_ok=True)
-        row = {"file": file, "line": line, "text": TEXTS[line - 1], "time": time, "level": level}
-        kinds = [("file", pa.string()), ("line", pa.int32()), ("text", pa.string())]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        row = {
+            "file": content.file,
+            "generation": generation,
+            "line": line,
+            "text": TEXTS[line - 1],
+            "time": time,
+            "level": level,
+        }
+        kinds = [
+            ("file", pa.string()),
+            ("generation", pa.int32()),
+            ("line", pa.int32()),
+            ("text", pa.string()),
+        ]
         kinds += [("time", pa.timestamp("us", "UTC")), ("level", pa.string())]
         pq.write_table(pa.Table.from_pylist([row], pa.schema(kinds)), path)
         paths.append(str(path))
@@ -76,3 +85,20 @@ def test_the_lake_is_compared_with_the_file(tmp_path, shipped, rows, found, diff
     assert by_file[1:] == (4, min(found, 4))
     assert everything == ("all lines that were given", 4, found)
     assert differences[1:] == (0, differing)
+
+
+def test_generations_and_times_are_compared(tmp_path, shipped):
+    (content,) = shipped.contents
+    next_year_ms = MODIFIED_MS + 365 * 24 * 3_600_000
+    times = [(1, MODIFIED_MS), (3, next_year_ms), (4, next_year_ms)]
+    again = Content(content.file, 2, content.path, content.size_bytes, times)
+    both = Shipped([content, again], 8, 0)
+    first = lake(tmp_path, shipped, ROWS)
+    later = changed(ROWS, 3, day="2026-11-30", time=datetime(2026, 11, 30, 1, tzinfo=UTC))
+    second = lake(tmp_path / "again", shipped, later, generation=2)
+    one, two, everything, differences = reconcile(both, first + second)
+    assert one == (content.file, 4, 4)
+    assert two == (f"{content.file} (2)", 4, 4)
+    assert everything[1:] == (8, 8)
+    assert differences[1:] == (0, 0)
+    assert reconcile(both, first + first)[-1][1:] == (0, 8)

@@ -120,3 +120,35 @@ def test_it_stops(places, topic, tmp_path):
         ship(stopped, topic, file, on_sent=lambda count: stopping.set())
     assert values(places, topic) == [*range(10)]
     assert ship(places, topic, file).sent == 100
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_last_line_without_end_that_grows_later(places, topic, tmp_path, packed):
+    def content(text):
+        file.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+
+    file = tmp_path / "a"
+    content('{"key": 1}\n{"key": 2')
+    shipment = ship(places, topic, file)
+    assert (shipment.sent, shipment.skipped) == (2, [])
+    cut = shipment.positions[str(file)]
+    assert cut.cut_at_bytes == 20
+    content('{"key": 1}\n{"key": 2}\n{"key": 3}\n{"key": 4}')  # the second line went on
+    for _ in range(2):
+        shipment = ship(places, topic, file)
+        assert shipment.positions[str(file)] == cut
+        (skipped,) = shipment.skipped
+        assert "line 2 had no end when it was sent" in skipped.reason
+        assert skipped.lines == 3
+    assert len([*read_all(places, topic)]) == 2
+
+
+def test_a_last_line_without_end_that_was_whole(places, topic, tmp_path):
+    file = tmp_path / "a"
+    file.write_text('{"key": 1}\n{"key": 2}')
+    assert ship(places, topic, file).sent == 2
+    file.write_text('{"key": 1}\n{"key": 2}\r\n{"key": 3}\n')
+    shipment = ship(places, topic, file)
+    assert (shipment.sent, shipment.skipped) == (3, [])
+    assert shipment.positions[str(file)].cut_at_bytes is None
+    assert values(places, topic) == [1, 2, 3]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 from examples.activity import __main__ as activity
@@ -90,6 +91,16 @@ class TestAll:
         assert not wrong, found
         assert found["lines that are no samples"] == (bad, bad)
         assert found["alerts"][0] > 0
+
+    def test_requests_of_an_exporter(self, run):
+        """Requests that OpenTelemetry's exporter for Python (1.45) has made."""
+        file = Path(samples.__file__).with_name("otlp_requests.jsonl")
+        wrong, found, shown = run(metrics, "--input", file, "--window", "1s", "--alert", "cpu>0.15")
+        assert not wrong, found
+        assert found["samples in windows"] == (12, 12)
+        labels = 'codes="",ok="true",path="/a",service.instance.id="a-1",service.name="shop"'
+        assert f"requests{{{labels}}}" in shown
+        assert found["alerts"][0] >= 1
 
     def test_a_topic(self, run, spark, servers, tmp_path, make_topic):
         samples.shop_events(tmp_path / "shop.csv", 1500)

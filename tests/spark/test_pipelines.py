@@ -21,7 +21,7 @@ from examples.stages import __main__ as stages
 from examples.suggestions import __main__ as suggestions
 from rich.console import Console
 
-from odradek.client.admin.topics import delete_topics
+from odradek.client.admin.topics import delete_topics, list_topics
 from odradek.pipelines import scaffold
 from odradek.pipelines.arguments import Parser
 from odradek.pipelines.catalogue import load, parse
@@ -63,20 +63,21 @@ def run_logs(spark, servers, directory, *given: Path) -> tuple[str, list, Path]:
     """What the pipeline prints, what it reconciles, and the directory of the lake."""
     console = Console(file=io.StringIO(), width=200)
     places = Places(spark, servers, directory / "output")
-    options = argparse.Namespace(input=[*given], search="error")
+    options = argparse.Namespace(input=[*given], search="error", follow=False)
     lines = logs.run(console, places, options)
     assert show(console, lines) == 0, console.file.getvalue()
     return console.file.getvalue(), lines, directory / "output" / "lake"
 
 
-@pytest.fixture
-def topic_of_logs(cluster):
-    """Deletes the topics at the end."""
+@pytest.fixture(autouse=True)
+def no_topics_are_left(cluster):
+    """Deletes the topics that a test has made: pipelines use no topics of others."""
+    before = {each.name for each in list_topics(cluster)}
     yield
-    delete_topics(cluster, [logs.TOPIC, f"{logs.TOPIC}.positions"])
+    delete_topics(cluster, {each.name for each in list_topics(cluster)} - before)
 
 
-def test_logs_of_all_kinds_are_read_or_listed(spark, servers, tmp_path, topic_of_logs):
+def test_logs_of_all_kinds_are_read_or_listed(spark, servers, tmp_path):
     given = tmp_path / "logs"
     (given / "deep").mkdir(parents=True)
     (given / "dpkg.log").write_bytes(b"2026-11-01 10:00:00 status x\n2026-11-02 Error: no\n")
@@ -101,7 +102,7 @@ def test_logs_of_all_kinds_are_read_or_listed(spark, servers, tmp_path, topic_of
     assert days == {*dated, "day=undated"}
 
 
-def test_logs_with_a_date_in_each_line(spark, servers, tmp_path, topic_of_logs):
+def test_logs_with_a_date_in_each_line(spark, servers, tmp_path):
     file = tmp_path / "app.log"
     file.write_text(
         "2026-11-28 01:00:00 ERROR a\n2026-11-28 01:00:00 INFO b\nNov  2 03:04:05 x: c\n"

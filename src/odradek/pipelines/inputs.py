@@ -89,34 +89,61 @@ def blocks(path: Path, limit: int | None = None) -> Iterator[bytes]:
         PermissionError: the file may not be read.
         DamagedError: it cannot be read to its end.
     """
-    left = limit
     try:
         with path.open("rb") as raw:
-            file = _decompressed(raw)
-            # `read` loses what it has when it comes to the damage of a file.
-            read = getattr(file, "read1", file.read)
-            while left is None or left > 0:
-                block = read(BLOCK_BYTES if left is None else min(left, BLOCK_BYTES))
-                if not block:
-                    return
-                left = None if left is None else left - len(block)
-                yield block
+            yield from blocks_of(raw, limit)
     except PermissionError:
         raise
+    except OSError as error:
+        raise _damaged(error) from error
+
+
+def blocks_of(raw: BinaryIO, limit: int | None = None) -> Iterator[bytes]:
+    """Yield the decompressed content of an open file from its beginning.
+
+    Raises:
+        DamagedError: it cannot be read to its end.
+    """
+    left = limit
+    try:
+        file = _decompressed(raw)
+        # `read` loses what it has when it comes to the damage of a file.
+        read = getattr(file, "read1", file.read)
+        while left is None or left > 0:
+            block = read(BLOCK_BYTES if left is None else min(left, BLOCK_BYTES))
+            if not block:
+                return
+            left = None if left is None else left - len(block)
+            yield block
     except _DAMAGED as error:
-        raise DamagedError(f"{error}".partition("\n")[0] or type(error).__name__) from error
+        raise _damaged(error) from error
+
+
+def _damaged(error: Exception) -> DamagedError:
+    return DamagedError(f"{error}".partition("\n")[0] or type(error).__name__)
+
+
+_COMPRESSED: dict[bytes, Callable[[BinaryIO], io.IOBase]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"\x28\xb5\x2f\xfd": lambda file: pa.CompressedInputStream(pa.PythonFile(file), "zstd"),
+}
+"""The first bytes of compressed files, and what reads them."""
+_MAGIC_BYTES_MAX = max(map(len, _COMPRESSED))
+
+
+def is_compressed(raw: BinaryIO) -> bool:
+    """Return whether an open file begins like a compressed one."""
+    raw.seek(0)
+    return raw.read(_MAGIC_BYTES_MAX).startswith(tuple(_COMPRESSED))
 
 
 def _decompressed(raw: BinaryIO) -> BinaryIO:
-    start = raw.read(6)
     raw.seek(0)
-    kinds: dict[bytes, Callable[[BinaryIO], io.IOBase]] = {
-        b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
-        b"BZh": bz2.BZ2File,
-        b"\xfd7zXZ\x00": lzma.LZMAFile,
-        b"\x28\xb5\x2f\xfd": lambda file: pa.CompressedInputStream(pa.PythonFile(file), "zstd"),
-    }
-    for magic, opened in kinds.items():
+    start = raw.read(_MAGIC_BYTES_MAX)
+    raw.seek(0)
+    for magic, opened in _COMPRESSED.items():
         if start.startswith(magic):
             return cast("BinaryIO", opened(raw))
     return raw
@@ -129,15 +156,33 @@ def is_text(path: Path) -> bool:
         PermissionError: the file may not be read.
         DamagedError: the beginning cannot be read.
     """
-    start = next(blocks(path, PROBE_BYTES), b"")
+    return looks_like_text(next(blocks(path, PROBE_BYTES), b""))
+
+
+def looks_like_text(start: bytes) -> bool:
+    """Return whether the decompressed beginning of a file is text."""
     control = len(start) - len(start.translate(None, _CONTROL))
     return control <= CONTROL_SHARE_MAX * len(start)
 
 
-def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+class End:
+    """Says whether a content ends within a line."""
+
+    def __init__(self) -> None:
+        self.cut_at_bytes: int | None = None
+        """The size of the content, when its last line was yielded, and has no line break."""
+
+    def found(self, size_bytes: int) -> None:
+        """Note that the last line has no line break."""
+        self.cut_at_bytes = size_bytes
+
+
+def lines(parts: Iterable[bytes], end: End | None = None) -> Iterator[bytes]:
     """Yield the lines of a content, without line breaks; also a last line that has none."""
     rest: list[bytes] = []
+    size_bytes = 0
     for part in parts:
+        size_bytes += len(part)
         first, *more = part.split(b"\n")
         rest.append(first)
         if more:
@@ -146,4 +191,19 @@ def lines(parts: Iterable[bytes]) -> Iterator[bytes]:
             rest = [more[-1]]
     last = b"".join(rest)
     if last:
+        if end is not None:
+            end.found(size_bytes)
         yield last
+
+
+def after(path: Path, start_bytes: int) -> Iterator[bytes]:
+    """Yield the decompressed content of a file after its first bytes.
+
+    Raises:
+        PermissionError, DamagedError: see `blocks`.
+    """
+    left = start_bytes
+    for block in blocks(path):
+        if len(block) > left:
+            yield block[left:]
+        left = max(0, left - len(block))

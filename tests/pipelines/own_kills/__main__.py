@@ -4,6 +4,9 @@ Each pipeline gets COUNT records in a public format, one in a hundred of which i
 killed with SIGKILL twice, and started again: the first time at a random moment while it sends, and the
 second time during a random micro-batch. At the end its table, whose expected values are DuckDB's, must
 agree in all lines. The exit code is 0 if it does.
+
+The pipeline `follow` is `logs --follow`: its log grows and is rotated meanwhile. After both kills it is
+stopped by SIGINT, and started again.
 """
 
 from __future__ import annotations
@@ -22,12 +25,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.pipelines import samples
+from tests.pipelines.own_kills.growing import Program
 from tests.support.child import ODRADEK, Child
 from tests.support.run_seed import run_seed
 
+from odradek.pipelines.runner import EXIT_INTERRUPTED
+
 ROOT = Path(__file__).resolve().parents[3]
+FOLLOW = "follow"
 BATCHES_MAX = 3
 """The second kill is after one of the first micro-batches."""
+FOLLOWED_S = (
+    (signal.SIGKILL, (0.0, 3.0)),
+    (signal.SIGKILL, (5.0, 30.0)),
+    (signal.SIGINT, (5.0, 30.0)),
+)
+"""The signals that end the pipeline that follows a log, and when, after its start."""
 PAUSE_S_MAX = 3.0
 """A kill is at most so much later than what it waits for."""
 
@@ -71,8 +84,14 @@ class Kill:
         return bool(events) and count >= self.batches
 
 
-def run(name: str, directory: Path, words: list[str], kill: Kill | None) -> list[dict]:
-    """Run a pipeline, kill it, or wait for its end; returns its events."""
+def run(
+    name: str,
+    directory: Path,
+    words: list[str],
+    kill: Kill | None,
+    number: signal.Signals = signal.SIGKILL,
+) -> list[dict]:
+    """Run a pipeline, and wait for its end, or end it by a signal; returns its events."""
     state = {"XDG_STATE_HOME": str(directory / "state"), "PYTHONPATH": f"{ROOT}/src:{ROOT}"}
     command = [*ODRADEK, "pipeline", "run", name, *words, "--json"]
     with Child(
@@ -85,10 +104,12 @@ def run(name: str, directory: Path, words: list[str], kill: Kill | None) -> list
                 if kill.is_due(found):
                     break
             time.sleep(kill.pause_s)
-            process.signal(signal.SIGKILL)
+            process.signal(number)
         found += [json.loads(line) for line in process.lines() if line.startswith("{")]
         code = process.wait()
-        if kill is None and code != 0:
+        expected = {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: EXIT_INTERRUPTED}
+        if code != (0 if kill is None else expected[number]):
+            print(f"{name} ended with {code}:", file=sys.stderr)
             print(process.last_words, found[-1:], file=sys.stderr)
     return found
 
@@ -128,14 +149,47 @@ def killed(name: str, count: int, chance: random.Random) -> bool:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def followed(count: int, chance: random.Random) -> bool:
+    """Follow a log, be killed twice, be stopped, and return whether all lines are in the lake once."""
+    directory = Path(tempfile.mkdtemp(prefix="odradek-kills-follow-"))
+    try:
+        program = Program(directory / "logs", count, chance)
+        program.start()
+        words = ["--input", "logs", "--follow"]
+        began = time.monotonic()
+        batches = 0
+        for number, pauses_s in FOLLOWED_S:
+            kill = Kill(0, chance.uniform(*pauses_s))
+            events = run("logs", directory, words, kill, number)
+            batches += sum(each["event"] == "batch" for each in events)
+        program.hurry()
+        program.join()
+        last = run("logs", directory, [*words, "--seconds", "5"], None)[-1]
+        lines = last.get("lines", [])
+        wrong = [each for each in lines if each["expected"] != each["found"]]
+        given = [e["expected"] for e in lines if e["what"] == "all lines that were given"]
+        print(
+            f"follow: {count} lines, {program.rotations} rotations, 2 kills and a stop after {batches} "
+            f"micro-batches, {given} lines found, {len(lines)} lines compared with DuckDB, "
+            f"{len(wrong)} differ, {time.monotonic() - began:.0f} s",
+            flush=True,
+        )
+        return last["event"] == "reconciled" and not wrong and given == [str(count)]
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def main() -> int:
     """Return 0 if all pipelines agree with DuckDB."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pipeline", choices=PIPELINES, action="append")
+    parser.add_argument("--pipeline", choices=[*PIPELINES, FOLLOW], action="append")
     parser.add_argument("count", type=int)
     options = parser.parse_args()
     chance = random.Random(run_seed())
-    outcomes = [killed(name, options.count, chance) for name in options.pipeline or PIPELINES]
+    outcomes = [
+        followed(options.count, chance) if name == FOLLOW else killed(name, options.count, chance)
+        for name in options.pipeline or [*PIPELINES, FOLLOW]
+    ]
     return 0 if all(outcomes) else 1
 
 

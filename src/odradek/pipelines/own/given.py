@@ -80,14 +80,14 @@ class Given:
 
     def add_file(self, path: Path, form: Format, position: Position) -> None:
         """Add a file, as far as it was read for the topic: it may have grown."""
-        name, last = str(path), position.lines
+        name = str(path)
         if form.kind == formats.PARQUET:
-            self._add_parquet(name, form, last)
+            self._add_parquet(name, form, position.lines)
         elif form.kind == formats.JSON:
-            for part in _parts(_lines(path, last)):
+            for part in _parts(_lines(path, position)):
                 self.add_objects(name, part)
         else:
-            found = _lines(path, last)
+            found = _lines(path, position)
             if form.has_header:
                 next(found, None)
             for part in _parts(found):
@@ -214,11 +214,11 @@ def _split(form: Format) -> str:
     )
 
 
-def _lines(path: Path, last: int) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not blank, up to a number."""
+def _lines(path: Path, position: Position) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not blank, up to a position."""
     try:
-        for number, line in enumerate(lines(blocks(path)), 1):
-            if number > last:
+        for number, line in enumerate(lines(blocks(path, position.cut_at_bytes)), 1):
+            if number > position.lines:
                 return
             text = line.decode("utf-8", "replace").rstrip("\r")
             text = text.removeprefix("\ufeff") if number == 1 else text

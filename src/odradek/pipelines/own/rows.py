@@ -7,11 +7,11 @@ lines are no rows. What is no row has a reason instead of a value.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from odradek.pipelines.inputs import DamagedError, blocks, lines
+from odradek.pipelines.inputs import DamagedError, End, blocks, lines
 from odradek.pipelines.own import formats
 from odradek.pipelines.own.fields import Field
 from odradek.pipelines.own.formats import Format
@@ -31,6 +31,8 @@ class Row(NamedTuple):
     key: str
     value: str
     reason: str = ""
+    cut_at_bytes: int | None = None
+    """The size of the content that was read, if this is its last line and has no line break."""
 
 
 def rows(path: Path, form: Format, keys: Sequence[Field]) -> Iterator[Row]:
@@ -39,21 +41,29 @@ def rows(path: Path, form: Format, keys: Sequence[Field]) -> Iterator[Row]:
     Raises:
         DamagedError: the file cannot be read to its end.
     """
-    read: dict[str, Callable[[Path, Format, Sequence[Field]], Iterator[Row]]] = {
-        formats.JSON: _json_rows,
-        formats.SEPARATED: _separated_rows,
-        formats.PARQUET: _parquet_rows,
-    }
-    for row in read[form.kind](path, form, keys):
+    end = End()
+    if form.kind == formats.PARQUET:
+        found = _parquet_rows(path, keys)
+    elif form.kind == formats.JSON:
+        found = _json_rows(_texts(path, end), keys)
+    else:
+        found = _separated_rows(_texts(path, end), form, keys)
+    for row in found:
         if len(row.value) * 4 > VALUE_BYTES_MAX and len(row.value.encode()) > VALUE_BYTES_MAX:
-            yield Row(row.number, "", "", "it is too long")
+            yield Row(row.number, "", "", "it is too long", end.cut_at_bytes)
+        elif end.cut_at_bytes is not None:
+            yield row._replace(cut_at_bytes=end.cut_at_bytes)
         else:
             yield row
 
 
-def _texts(path: Path) -> Iterator[tuple[int, str]]:
+Texts = Iterator[tuple[int, str]]
+"""Lines with their numbers."""
+
+
+def _texts(path: Path, end: End) -> Texts:
     """Yield the lines that are not blank, with their numbers."""
-    for number, line in enumerate(lines(blocks(path)), 1):
+    for number, line in enumerate(lines(blocks(path), end), 1):
         text = line.decode("utf-8", "replace").rstrip("\r")
         if number == 1:
             text = text.removeprefix(BOM)
@@ -61,9 +71,8 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def _json_rows(path: Path, form: Format, keys: Sequence[Field]) -> Iterator[Row]:
-    del form
-    for number, text in _texts(path):
+def _json_rows(texts: Texts, keys: Sequence[Field]) -> Iterator[Row]:
+    for number, text in texts:
         yield Row(number, _key_of(text, keys), text)
 
 
@@ -94,9 +103,8 @@ def _joined(row: Mapping[str, str | None], keys: Sequence[Field]) -> str:
     )
 
 
-def _separated_rows(path: Path, form: Format, keys: Sequence[Field]) -> Iterator[Row]:
+def _separated_rows(texts: Texts, form: Format, keys: Sequence[Field]) -> Iterator[Row]:
     columns = form.columns
-    texts = _texts(path)
     if form.has_header:
         next(texts, None)
     for number, text in texts:
@@ -111,7 +119,7 @@ def _separated_rows(path: Path, form: Format, keys: Sequence[Field]) -> Iterator
             yield Row(number, _joined(row, keys), json.dumps(row, ensure_ascii=False))
 
 
-def _parquet_rows(path: Path, form: Format, keys: Sequence[Field]) -> Iterator[Row]:
+def _parquet_rows(path: Path, keys: Sequence[Field]) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

@@ -3,6 +3,10 @@
 The rows of a transaction and the positions in their files are committed together: the positions are
 records of the compacted topic `TOPIC.positions`, with the file as key. So a run that starts again knows
 what is in the topic, and a reader with `read_committed` sees each row once.
+
+A last line without a line break is sent as it is. If the file has grown when the run starts again, the
+line may have been only a part. What it is part of cannot be sent any more, so the rest of the file is
+listed as skipped, and not sent.
 """
 
 from __future__ import annotations
@@ -11,13 +15,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from odradek.client.consuming.to_ends import read_to_ends, records_of
 from odradek.client.offsets import EARLIEST, LATEST, READ_COMMITTED, offsets_at
 from odradek.client.producer import Producer
 from odradek.model.topic_partition import TopicPartition
-from odradek.pipelines.inputs import DamagedError, Skipped
+from odradek.pipelines.inputs import DamagedError, Skipped, after, lines
 from odradek.pipelines.own.formats import FormatError
 from odradek.pipelines.own.rows import Row
 from odradek.pipelines.places import Places, StoppedError
@@ -38,6 +43,8 @@ class Position:
     sent: int = 0
     skipped: int = 0
     """Lines that are no rows."""
+    cut_at_bytes: int | None = None
+    """The size of the content when it was sent, if its last line had no line break."""
 
 
 @dataclass(slots=True)
@@ -134,6 +141,7 @@ class Shipper:
             lines=part[-1].number,
             sent=before.sent + len(part) - len(bad),
             skipped=before.skipped + len(bad),
+            cut_at_bytes=part[-1].cut_at_bytes,
         )
         with producer.transaction():
             for row in part:
@@ -171,6 +179,10 @@ def ship_files(shipper: Shipper, files: Iterable[Path], opened: Opened) -> Shipm
         for path in files:
             name = str(path)
             try:
+                rest = _rest_of_line(path, shipment.positions.get(name, Position()))
+                if rest is not None:
+                    shipment.skipped.append(rest)
+                    continue
                 shipper.ship(producer, name, opened(path))
             except PermissionError:
                 shipment.skipped.append(Skipped(name, "you may not read it", None))
@@ -181,6 +193,22 @@ def ship_files(shipper: Shipper, files: Iterable[Path], opened: Opened) -> Shipm
             except FormatError as error:
                 shipment.skipped.append(Skipped(name, str(error), error.lines))
     return shipment
+
+
+def _rest_of_line(path: Path, position: Position) -> Skipped | None:
+    """Return what is not sent of a file whose last line has grown since it was sent."""
+    if position.cut_at_bytes is None:
+        return None
+    rest = after(path, position.cut_at_bytes)
+    start = next(rest, b"")
+    if not start or start.startswith((b"\n", b"\r\n")):
+        return None
+    count = sum(1 for _ in lines(chain([start], rest)))
+    reason = (
+        f"line {position.lines:,} had no end when it was sent, and the file has grown since. To read "
+        "all of it, start again with another --output"
+    )
+    return Skipped(str(path), reason, count)
 
 
 def read_all(places: Places, topic: str) -> Iterator[Record]:
