@@ -368,7 +368,7 @@ LONG_TESTS = (
         concerns=("src/odradek/connectors/mirror", "tests/crash/test_mirror_swap.py"),
     ),
     LongTest(
-        "cluster-simulation", "simulated runs of a cluster, each repeated with the same seed", 50,
+        "cluster-simulation", "simulated runs of a cluster, each repeated with the same seed", 30,
         _module("tests.sim", "--long-cluster"), has_count_argument=True,
         concerns=("src/odradek/sim",),
     ),

@@ -36,7 +36,7 @@ from odradek.broker.partitions.partition import Partition
 from odradek.broker.raft.delivery import Delivery
 from odradek.broker.raft.metadata_log import MetadataLog
 from odradek.broker.replication import fetchers
-from odradek.core.controller import alter_partition, periodic, reassignment
+from odradek.core.controller import alter_partition, periodic
 from odradek.core.controller.heartbeats import BrokerHeartbeats
 from odradek.core.controller.partition_change import PartitionChange
 from odradek.core.group.classic.group import ClassicGroup
@@ -44,7 +44,6 @@ from odradek.core.group.coordinator.machine import GroupMachine
 from odradek.core.group.offsets.commit import Commit
 from odradek.core.group.offsets.fetch import Fetch
 from odradek.core.replica.follower import ReplicaFetcher
-from odradek.core.replica.leader import PartitionLeader
 from odradek.log.partition_log import PartitionLog
 from odradek.log.producer_state import ProducerAppendInfo, ProducerState
 from odradek.model.errors import ErrorCode
@@ -324,30 +323,6 @@ def accept_offsets_from_any_member(patch):
     patch.setattr(Commit, "_validate_in_transaction", lambda commit, request, version: None)
 
 
-# -- reassignments and deletions ------------------------------------------------------------------
-
-
-def complete_reassignments_at_once(patch):
-    """A reassignment is complete although the added replicas have no records yet."""
-    completed = reassignment.completed
-
-    def complete(replicas, isr, removing, adding):
-        return completed(replicas, [*isr, *adding], removing, adding)
-
-    patch.setattr(reassignment, "completed", complete)
-
-
-def keep_deleted_records(patch):
-    """The leader deletes records, and its followers keep them."""
-    follow = Partition.follow_leader
-
-    def keep(partition, high_watermark, log_start_offset, *rest):
-        follow(partition, high_watermark, 0, *rest)
-
-    patch.setattr(Partition, "follow_leader", keep)
-    patch.setattr(PartitionLeader, "low_watermark", lambda leader, offset: offset)
-
-
 BUGS: dict[str, PlantedBug] = {
     "the high watermark advances early": PlantedBug(_leader(AdvancesEarly), 20, "is in the ISR"),
     "replicas outside the ISR count": PlantedBug(_leader(CountsOthers), 20, "is in the ISR"),
@@ -415,8 +390,6 @@ BUGS: dict[str, PlantedBug] = {
     "released records are not delivered again": PlantedBug(
         share_bugs.archive_released_records, 20, "never settled"
     ),
-    "a reassignment is completed at once": PlantedBug(complete_reassignments_at_once, 20, ""),
-    "followers keep deleted records": PlantedBug(keep_deleted_records, 20, ""),
     **{name: PlantedBug(*bug) for name, bug in client_bugs.BUGS.items()},
 }
 """The bugs by name."""

@@ -17,17 +17,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from odradek.config.broker_config import RACK_AWARE_SELECTOR
 from odradek.core.metadata.image import MetadataImage
-from odradek.log.partition_log import PartitionLog
 from odradek.model.config_resource import ResourceType
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.batch import iterate_batches
-from odradek.sim import administrator, recreation
+from odradek.sim import administrator
 from odradek.sim.administrator import Administrator
 from odradek.sim.driver import SimClient
 from odradek.sim.loop import SimLoop
 from odradek.sim.machine import PORT, Machine
-from odradek.sim.reading import READ_UNCOMMITTED
-from odradek.sim.recreation import Recreator, Visitor
 from odradek.sim.scenario import LONG, POWER, SETTINGS, TOPICS, Pace, Scenario
 from odradek.sim.share_facts import DELIVERIES_MAX, LOCK_MS
 from odradek.sim.share_group import TOPIC, ShareGroup
@@ -83,6 +80,7 @@ class ClusterScenario(Scenario):
             self.machines,
             voters,
             SESSION_TIMEOUT_MS,
+            [administrator.TOPIC],
         )
         self.watch.start()
         self.share_group = ShareGroup(self.simulation, self.facts, self.machines, TOPICS[TOPIC])
@@ -116,14 +114,9 @@ class ClusterScenario(Scenario):
         """See `Scenario`. One more client changes the metadata, and two are in a share group."""
         super().add_actors()
         client = self.client("administrator")
-        self.administrator = Administrator(
-            self.simulation, client, self.facts, self.node_ids, self._are_all_live
-        )
+        self.administrator = Administrator(self.simulation, client, self.facts)
         self.actors.append(self.administrator)
         self._add(Stocker, "stocker", [TopicPartition(administrator.TOPIC, 0)])
-        self.visitor = Visitor(self.simulation, self.client("visitor"), self.facts, self.machines)
-        recreator = Recreator(self.simulation, self.client("recreator"), self.facts)
-        self.actors += [self.visitor, recreator]
         for number in range(SHARE_MEMBERS):
             client = self.client(f"sharer{number}")
             self.actors.append(self.share_group.add_member(client))
@@ -135,52 +128,6 @@ class ClusterScenario(Scenario):
     async def drain(self) -> None:
         """See `Scenario`. A member of the share group takes the records that are left."""
         await self.share_group.drain(self.until)
-        await self.until(self._has_moved)
-        last = self.administrator.client.loop.create_task(self.administrator.finish())
-        await self.until(last.done)
-        self.note_errors([last])
-        await self.until(self._starts_are_stored)
-
-    def _are_all_live(self) -> bool:
-        """Return whether no machine has a fault, and all nodes know that no broker is fenced."""
-        if self._ongoing or not all(each.is_serving for each in self.machines):
-            return False
-        return not any(
-            broker.fenced
-            for machine in self.machines
-            if machine.node is not None
-            for broker in machine.node.broker.metadata.image.cluster.brokers.values()
-        )
-
-    def _has_moved(self) -> bool:
-        """Return whether no replicas are being moved, as all nodes know."""
-        for machine in self.machines:
-            if machine.node is None or not machine.is_serving:
-                return False
-            topics = machine.node.broker.metadata.image.topics
-            partitions = topics.by_name[administrator.TOPIC].partitions
-            if any(each.is_reassigning for each in partitions.values()):
-                return False
-        return True
-
-    def _starts_are_stored(self) -> bool:
-        """Return whether all replicas begin at the same offset, and have stored it."""
-        starts: dict[int, set[int]] = {}
-        for machine in self.machines:
-            if machine.node is None or not machine.is_serving:
-                return False
-            stored = machine.stored_starts(administrator.TOPIC)
-            for index, replica in machine.node.broker.replicas.by_name.get(
-                administrator.TOPIC, {}
-            ).items():
-                starts.setdefault(index, set()).update(
-                    {stored[index], replica.log.log_start_offset}
-                )
-        return all(len(each) == 1 for each in starts.values())
-
-    def wrong_starts(self, starts: Mapping[TopicPartition, int]) -> Iterable[str]:
-        """See `Scenario`."""
-        return self.administrator.wrong_starts(starts)
 
     def _image(self) -> MetadataImage | None:
         for machine in self.machines:
@@ -240,8 +187,6 @@ class ClusterScenario(Scenario):
         if kind in (CUT_ONE_WAY, CUT_OFF):
             await self._cut(machine, kind)
             return
-        if kind in (POWER, "kill"):
-            self.administrator.crashed(machine.stored_starts(administrator.TOPIC))
         if kind == POWER:
             machine.lose_power()
         elif kind == "kill":
@@ -270,42 +215,26 @@ class ClusterScenario(Scenario):
     async def violations_of_replicas(self) -> list[str]:
         """Return the differences between replicas, and between the images of the metadata."""
         await self.until(lambda: all(each.is_serving for each in self.machines))
-        image = self._image()
-        assert image is not None
-        found = await self._read_as(recreation.PARTITION, READ_UNCOMMITTED, 0)
-        values = [value for _, value in found]
-        return [
-            *self._different_replicas(),
-            *self._different_metadata(),
-            *recreation.violations(self.visitor, image, values, self.machines),
-        ]
+        return [*self._different_replicas(), *self._different_metadata()]
 
     def _different_replicas(self) -> Iterator[str]:
-        image = self._image()
-        assert image is not None
-        for topic in (*self.topics, recreation.PARTITION.topic):
-            known = image.topics.by_name.get(topic)
-            for index, registration in () if known is None else known.partitions.items():
-                name = TopicPartition(topic, index)
-                logs: dict[str, PartitionLog] = {}
-                contents: dict[str, bytes] = {}
+        for topic, count in self.partition_counts().items():
+            for index in range(count):
+                contents, start = {}, 0
                 for machine in self.machines:
                     assert machine.node is not None
                     replica = machine.node.broker.replicas.by_name.get(topic, {}).get(index)
                     if replica is not None:
-                        logs[machine.name] = replica.log
+                        start = max(start, replica.log.log_start_offset)
                         contents[machine.name] = b"".join(
                             machine.disk.pread(each.opened().descriptor, each.size, 0)
                             for each in replica.log.segments
                         )
-                starts = {each: log.log_start_offset for each, log in logs.items()}
-                if set(logs) != {f"node{each}" for each in registration.replicas}:
-                    yield f"{name}: {list(logs)} have a replica, not {registration.replicas}"
-                elif len(set(starts.values())) > 1:
-                    yield f"{name}: the replicas begin at different offsets: {starts}"
-                elif len({_batches(each, max(starts.values())) for each in contents.values()}) > 1:
+                if len(contents) != self.replication_factor:
+                    yield f"{TopicPartition(topic, index)}: only {list(contents)} have a replica"
+                elif len({_batches(each, start) for each in contents.values()}) > 1:
                     ends = {name: len(each) for name, each in contents.items()}
-                    yield f"{name}: the replicas differ: {ends}"
+                    yield f"{TopicPartition(topic, index)}: the replicas differ: {ends}"
 
     def _different_metadata(self) -> Iterator[str]:
         first: MetadataImage | None = None
@@ -358,8 +287,6 @@ def _settings(voters: Iterable[int]) -> dict[str, str]:
         "share.coordinator.state.topic.min.isr": "2",
         "group.share.min.record.lock.duration.ms": "1000",
         "group.share.record.lock.duration.ms": str(LOCK_MS),
-        "group.share.heartbeat.interval.ms": "400",
-        "group.share.min.heartbeat.interval.ms": "100",
         "group.share.min.assignment.interval.ms": "0",
         "group.share.assignment.interval.ms": "0",
         "group.share.delivery.count.limit": str(DELIVERIES_MAX),

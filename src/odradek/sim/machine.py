@@ -7,9 +7,6 @@ from typing import Any
 
 from odradek.config.broker_config import BrokerConfig
 from odradek.config.load import load
-from odradek.log.checkpoints import read_offsets
-from odradek.log.names import LOG_START_OFFSET_CHECKPOINT
-from odradek.model.topic_partition import TopicPartition
 from odradek.node.node import Node
 from odradek.sim.executor import SimExecutor
 from odradek.sim.loop import SimLoop, new_loop
@@ -97,15 +94,6 @@ class Machine:
 
     def _note_change(self, operation: str, path: str) -> None:
         self.simulation.note(self.name, f"{operation} {path}")
-
-    def stored_starts(self, topic: str) -> dict[int, int]:
-        """Return the starts of the logs that the disk has stored, by partition of a topic."""
-        assert self.node is not None
-        stored = read_offsets(self.disk, f"{DATA}/{LOG_START_OFFSET_CHECKPOINT}")
-        return {
-            index: max(replica.log.segments.bases[0], stored.get(TopicPartition(topic, index), 0))
-            for index, replica in self.node.broker.replicas.by_name.get(topic, {}).items()
-        }
 
     # -- ends ---------------------------------------------------------------------------------
 

@@ -262,7 +262,7 @@ class Scenario:
         for actor in self.actors:
             actor.stop()
         await self.until(lambda: all(task.done() for task in tasks))
-        self.note_errors(tasks)
+        self._note_errors(tasks)
         await self.drain()
         await self._drain_processors(processing)
         logs: dict[TopicPartition, Contents] = {}
@@ -276,7 +276,6 @@ class Scenario:
                 *check(self.facts, logs, await self._transactional_offsets()),
                 *unexpected_anomalies(self.facts, logs),
                 *processed_twice_or_never(logs),
-                *self.wrong_starts({each: found.start for each, found in logs.items()}),
             ]
 
         async def differences() -> list[str]:
@@ -328,7 +327,7 @@ class Scenario:
         for processor in self.processors:
             processor.stop()
         await self.until(lambda: all(each.done() for each in tasks))
-        self.note_errors(tasks)
+        self._note_errors(tasks)
 
     def _ends(self, topic: str) -> dict[TopicPartition, int]:
         """Return the log end offsets of the partitions that have a leader."""
@@ -340,17 +339,13 @@ class Scenario:
                         ends[TopicPartition(topic, index)] = each.log.log_end_offset
         return ends
 
-    def note_errors(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+    def _note_errors(self, tasks: Iterable[asyncio.Task[None]]) -> None:
         """Record the errors that brokers have caused and clients could not mend."""
         for task in tasks:
             try:
                 task.result()
             except ClientError as error:
                 self.facts.violations.append(f"a client has failed: {error}")
-
-    def wrong_starts(self, starts: Mapping[TopicPartition, int]) -> Iterable[str]:
-        """Return the partitions whose log does not begin at the right offset."""
-        return []
 
     async def violations_of_replicas(self) -> list[str]:
         """Return the differences between replicas."""

@@ -10,7 +10,7 @@ at the first violation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from odradek.sim.machine import Machine
 from odradek.sim.metadata_watch import FencingWatch, ImageWatch, QuorumWatch
@@ -33,8 +33,10 @@ class Watch:
         machines: Sequence[Machine],
         voters: Sequence[Machine],
         session_timeout_ms: int,
+        changing: Collection[str] = (),
     ) -> None:
-        """`voters` are the machines whose nodes are members of the metadata quorum."""
+        """`voters` are the machines whose nodes are members of the metadata quorum. See `ReplicaWatch` for
+        `changing`."""
         self._simulation = simulation
         self._network = network
         self._voters = voters
@@ -44,7 +46,7 @@ class Watch:
         self._quorum = QuorumWatch()
         self._images = ImageWatch()
         self._fencing = FencingWatch(session_timeout_ms)
-        self._replicas = ReplicaWatch()
+        self._replicas = ReplicaWatch(changing)
 
     def start(self) -> None:
         """Look at the nodes from now on."""
