@@ -399,6 +399,28 @@ def test_group_commit(workspace):
     assert manager.online_directories == []
 
 
+def test_appends_to_a_deleted_log_and_to_the_new_one_of_its_name_are_flushed_together(workspace):
+    works = []
+    manager = started(
+        workspace, executor=LaterExecutor(lambda work, done: works.append((work, done)))
+    )
+    flushed = []
+
+    def wait(log, name):
+        append(log)
+        manager.when_flushed(log, log.log_end_offset, lambda error: flushed.append((name, error)))
+
+    wait(manager.get_or_create(partition(1), TOPIC_ID), "other")
+    wait(manager.get_or_create(partition(0), TOPIC_ID), "deleted")
+    manager.delete(partition(0))
+    wait(manager.get_or_create(partition(0), OTHER_ID), "new")
+    while works:  # the flush of the other log, and the one flush of both
+        work, done = works.pop(0)
+        work()
+        done(None)
+    assert sorted(flushed) == [("deleted", None), ("new", None), ("other", None)]
+
+
 @pytest.mark.parametrize("error", [ValueError("a defect"), MemoryError()])
 def test_a_flush_that_ends_in_a_defect_is_reported_as_failed(workspace, monkeypatch, caplog, error):
     manager = started(workspace)

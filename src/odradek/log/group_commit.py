@@ -52,21 +52,15 @@ class GroupCommit:
             self._run()
 
     def _run(self) -> None:
-        waiting, self._waiting = self._waiting, {}
-        for log, callbacks in waiting.items():
-            if log.is_deleted:
-                self._on_deleted(log, callbacks)
-                continue
-            try:
-                log.partition_directory.check_online()
-                work = log.flush_work()
-            except (DiskFull, LogDirectoryOffline) as error:
-                _call(callbacks, error)
-                continue
-            if work is None:
-                _call(callbacks, None)
-            else:
-                self._running[log] = work, callbacks
+        # Callbacks may wait for other flushes. These join the next round, and start no second run.
+        self._is_running = True
+        while self._waiting and not self._running:
+            waiting, self._waiting = self._waiting, {}
+            for log, callbacks in waiting.items():
+                self._begin(log, callbacks)
+        if not self._running:
+            self._is_running = False
+            return
         works = [(log, work) for log, (work, _) in self._running.items()]
         failures: dict[PartitionLog, OSError] = {}
 
@@ -92,9 +86,23 @@ class GroupCommit:
             if self._waiting and not self._is_running:
                 self._run()
 
-        if works:
-            self._is_running = True
-            self._background(run, done)
+        self._background(run, done)
+
+    def _begin(self, log: PartitionLog, callbacks: list[Flushed]) -> None:
+        """Make the flush of a log a part of the next run, if there is something to flush."""
+        if log.is_deleted:
+            self._on_deleted(log, callbacks)
+            return
+        try:
+            log.partition_directory.check_online()
+            work = log.flush_work()
+        except (DiskFull, LogDirectoryOffline) as error:
+            _call(callbacks, error)
+            return
+        if work is None:
+            _call(callbacks, None)
+        else:
+            self._running[log] = work, callbacks
 
 
 def _call(callbacks: list[Flushed], error: DiskFull | LogDirectoryOffline | None) -> None:
