@@ -54,20 +54,23 @@ class Job:
         return len(self.values)
 
 
+def _producer_settings(job: Job) -> dict[str, Any]:
+    """The settings that producers of both libraries understand."""
+    return {
+        "bootstrap.servers": job.bootstrap,
+        "batch.size": BATCH_BYTES,
+        "linger.ms": LINGER_MS,
+        "compression.type": job.codec,
+    }
+
+
 # -- odradek ----------------------------------------------------------------------------------------
 
 
 def _our_producer(job: Job) -> Any:
     from odradek.client import Producer
 
-    return Producer(
-        {
-            "bootstrap.servers": job.bootstrap,
-            "batch.size": BATCH_BYTES,
-            "linger.ms": LINGER_MS,
-            "compression.type": job.codec,
-        }
-    )
+    return Producer(_producer_settings(job))
 
 
 def _our_consumer(job: Job, topic: str) -> Any:
@@ -93,7 +96,7 @@ def our_send(job: Job, topic: str) -> None:
 
 
 def our_send_values(job: Job, topic: str) -> None:
-    """`send_values` of a thousand values at a time."""
+    """`send_values` of ten thousand values at a time."""
     with _our_producer(job) as producer:
         for start in range(0, job.count, AT_ONCE):
             producer.send_values(topic, job.values[start : start + AT_ONCE])
@@ -160,14 +163,7 @@ async def our_aio_produce(job: Job, topic: str) -> None:
     """`await send`."""
     from odradek.client.aio import Producer
 
-    async with Producer(
-        {
-            "bootstrap.servers": job.bootstrap,
-            "batch.size": BATCH_BYTES,
-            "linger.ms": LINGER_MS,
-            "compression.type": job.codec,
-        }
-    ) as producer:
+    async with Producer(_producer_settings(job)) as producer:
         for value, key in zip(job.values, job.keys, strict=True):
             await producer.send(topic, value, key=key)
 
@@ -194,14 +190,7 @@ async def our_aio_consume(job: Job, topic: str) -> None:
 def _their_producer(job: Job) -> Any:
     from confluent_kafka import Producer
 
-    return Producer(
-        {
-            "bootstrap.servers": job.bootstrap,
-            "batch.size": BATCH_BYTES,
-            "linger.ms": LINGER_MS,
-            "compression.type": job.codec,
-        }
-    )
+    return Producer(_producer_settings(job))
 
 
 def _their_consumer(job: Job, topic: str) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import struct
-import threading
 from collections import defaultdict
+
+from tests.client.listening import Listening
 
 from odradek.wire.api import BY_KEY
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
@@ -32,7 +32,7 @@ class Disconnect(Exception):
     """Raised by a handler: close the connection instead of answering."""
 
 
-class FakeBroker:
+class FakeBroker(Listening):
     """`answers` maps an API key to a function from a request to a response (or raw bytes).
 
     A list of such functions is used one by one, the last for ever. `requests` and `versions` keep
@@ -40,6 +40,7 @@ class FakeBroker:
     """
 
     def __init__(self):
+        super().__init__()
         self.topics = {}
         self.cluster_id = None
         self.answers = {
@@ -52,54 +53,7 @@ class FakeBroker:
         }
         self.requests = defaultdict(list)
         self.versions = defaultdict(list)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
         self.advertised = "127.0.0.1", self.port
-        self._connections = []
-        self._threads = []
-
-    @property
-    def address(self):
-        return f"127.0.0.1:{self.port}"
-
-    def __enter__(self):
-        self._spawn(self._accept)
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-
-    def stop(self):
-        """Stop listening and drop all connections."""
-        if self._listener.fileno() < 0:
-            return
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.drop_connections()
-        for thread in self._threads:
-            thread.join(5)
-            assert not thread.is_alive()
-
-    def drop_connections(self):
-        for connection in self._connections:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it has gone already
-
-    def _spawn(self, target, *args):
-        thread = threading.Thread(target=target, args=args, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self):
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self._connections.append(connection)
-            self._spawn(self._serve, connection)
 
     def _serve(self, connection):
         with connection, connection.makefile("rb") as stream:

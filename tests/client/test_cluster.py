@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from compat.lab.toolchain import free_port
 from tests.client.fake_broker import NODE_ID, Disconnect
@@ -23,6 +25,7 @@ from odradek.client.errors import (
 )
 from odradek.client.metadata import Node
 from odradek.client.offsets import LATEST, list_offsets
+from odradek.client.shell.settings import connection_of
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.api_versions_request import ApiVersionsRequest
@@ -70,6 +73,28 @@ def test_an_address_that_the_broker_wrongly_advertises(fake, cluster):
     with pytest.raises(UnreachableError, match=r"broker 7 advertises 127\.0\.0\.1") as caught:
         cluster.node(NODE_ID)
     assert "advertised.listeners" in caught.value.advice
+
+
+def test_a_node_that_each_answer_has_at_another_address(fake, cluster):
+    """As with listeners that contradict each other."""
+    addresses = itertools.cycle([("127.0.0.1", free_port()), ("127.0.0.1", free_port())])
+
+    def metadata(_request):
+        fake.advertised = next(addresses)
+        return fake.metadata()
+
+    fake.answers[METADATA] = metadata
+    with pytest.raises(UnreachableError, match=r"broker 7 advertises 127\.0\.0\.1"):
+        cluster.node(NODE_ID)
+
+
+def test_consumers_and_producers_begin_again_only_if_their_cluster_may(fake):
+    with make_cluster(
+        {"bootstrap.servers": fake.address, "metadata.recovery.strategy": "none"}, {}
+    ) as made:
+        assert not connection_of(made).recovery.rebootstraps
+    with Cluster(fake.address) as made:
+        assert connection_of(made).recovery.rebootstraps
 
 
 def test_an_address_that_leads_to_another_node(fake, cluster):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 import time
 
 import pytest
+from tests.client.listening import Listening, shut_down
 
 from odradek.client import Admin, Consumer, Producer, aio
 from odradek.client.core.group_protocol import encode_assignment
@@ -39,38 +39,23 @@ METADATA = MetadataRequest.API_KEY
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 
-class Entrance:
+class Entrance(Listening):
     """An address that stays, and leads to a broker wherever it is now."""
 
     def __init__(self):
-        self.port = 0
-        """That of the broker."""
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self._sockets = [self._listener]
-        self._threads = []
-        self._spawn(self._accept)
+        super().__init__()
+        self.broker_port = 0
 
-    def _spawn(self, target, *args):
-        thread = threading.Thread(target=target, args=args, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self):
-        while True:
+    def _serve(self, connection):
+        with connection:
             try:
-                outside, _ = self._listener.accept()
+                inside = socket.create_connection(("127.0.0.1", self.broker_port))
             except OSError:
                 return
-            self._sockets.append(outside)
-            try:
-                inside = socket.create_connection(("127.0.0.1", self.port))
-            except OSError:
-                outside.close()
-                continue
-            self._sockets.append(inside)
-            self._spawn(self._copy, outside, inside)
-            self._spawn(self._copy, inside, outside)
+            with inside:
+                back = self._spawn(self._copy, inside, connection)
+                self._copy(connection, inside)
+                back.join()
 
     @staticmethod
     def _copy(one, other):
@@ -79,22 +64,8 @@ class Entrance:
                 other.sendall(data)
         except OSError:
             pass  # the other direction has ended both
-        for each in (one, other):
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it has gone already
-
-    def close(self):
-        for each in self._sockets:
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it has gone already
-        for each in self._threads:
-            each.join(60)
-        for each in self._sockets:
-            each.close()
+        shut_down(one)
+        shut_down(other)
 
 
 class Moving:
@@ -103,13 +74,14 @@ class Moving:
     def __init__(self, data):
         self._data = data
         self.entrance = Entrance()
+        self.entrance.start()
         self._broker = None
         self._start()
 
     def _start(self):
         self._broker = Broker(settings=SETTINGS, data=self._data)
         self._broker.start()
-        self.entrance.port = self._broker.port
+        self.entrance.broker_port = self._broker.port
 
     def create_topics(self, topics):
         self._broker.create_topics(topics)
@@ -124,7 +96,7 @@ class Moving:
 
     def close(self):
         self._broker.close()
-        self.entrance.close()
+        self.entrance.stop()
 
 
 @pytest.fixture

@@ -111,6 +111,25 @@ def test_words_are_counted_and_a_later_process_goes_on(bootstrap, guarantee):
     assert {"word-count-counts-changelog", "word-count-counts-repartition"} <= names
 
 
+def test_offsets_are_committed_after_the_records_that_they_stand_for(bootstrap, monkeypatch):
+    unfinished = []
+    with running(
+        word_count(bootstrap), processing_guarantee="exactly_once_v2", commit_interval_ms=20
+    ) as worker:
+        producer = worker._producer
+        commit = producer.send_offsets_to_transaction
+
+        def observed(offsets, group):
+            unfinished.extend(producer._machine.unfinished())
+            commit(offsets, group)
+
+        monkeypatch.setattr(producer, "send_offsets_to_transaction", observed)
+        say(bootstrap, *["a b c"] * 100)
+        wanted = dict.fromkeys("abc", 100)
+        assert totals(bootstrap, wanted) == wanted
+    assert unfinished == []
+
+
 def test_what_was_read_of_repartition_topics_is_deleted(bootstrap):
     places = [("word-count-counts-repartition", partition) for partition in range(2)]
     say(bootstrap, "to be or not to be")

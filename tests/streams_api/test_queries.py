@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import threading
 from dataclasses import dataclass
 
 import pytest
+from compat.lab.toolchain import free_port
 from tests.cli.conftest import invoke
 from tests.streams_api.test_process import running, say, totals, wait_for, word_count
 from tests.streams_api.test_streams_process import EVERYTHING, SETTINGS, all_tasks, group
@@ -24,16 +26,11 @@ from odradek.streams import (
 )
 from odradek.streams.queries.client import ask
 from odradek.streams.queries.json_forms import json_of, key_from
+from odradek.streams.queries.status import read_status
 from odradek.testing import Broker
 
 LETTERS = "abcdefgh"
 WANTED = dict.fromkeys(LETTERS, 40)
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def serving(bootstrap):
@@ -123,7 +120,7 @@ def test_queries_are_answered_while_tasks_move(bootstrap):
     assert {each.body["value"] for each in found} == {40}
 
 
-def test_a_query_for_a_task_that_does_not_run_is_told_to_try_again(bootstrap):
+def test_a_query_for_a_task_that_does_not_run_is_told_to_try_again(bootstrap, monkeypatch):
     say(bootstrap, *["a b c d e f g h"] * 40)
     app, one, first = serving(bootstrap)
     with first as left:
@@ -134,6 +131,10 @@ def test_a_query_for_a_task_that_does_not_run_is_told_to_try_again(bootstrap):
         answer = ask(one, "/stores/counts", {"key": "a", "timeout": "0.1"})
         assert answer.status == 503
         assert "again" in answer.body["error"]
+        monkeypatch.setattr(app._queries, "held", lambda _name: [0, 1])  # it has just left
+        answer = ask(one, "/stores/counts", {"timeout": "0.1"})
+        assert answer.status == 503
+        assert f"no process has answered for partitions {partition}" in answer.body["error"]
         left.states.running[1, partition] = lost
         assert value_of(one, "a") == 40
 
@@ -159,6 +160,37 @@ def test_windows_are_fetched(bootstrap):
             app.store("by-time").get("k")
         everything = ask(host, "/stores/by-time", {}).body["entries"]
         assert [each["key"]["start"] for each in everything] == [0, 10_000, 30_000]
+        answer = ask(host, "/stores/by-time", {"first": "k"})
+        assert answer.status == 400
+        assert "no range" in answer.body["error"]
+
+
+def test_a_global_table_does_not_change_while_a_query_reads_it(bootstrap, monkeypatch):
+    app = App("globals", bootstrap)
+    app.global_table("word-counts", key=str, value=str, store="names")
+    app.stream("lines").filter(lambda _key, _value: False).to("word-counts")
+    is_locked = []
+    with running(app) as worker:
+        update = worker._update_global
+
+        def observed(record):
+            is_locked.append(worker.states.lock.locked())
+            update(record)
+
+        monkeypatch.setattr(worker, "_update_global", observed)
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            producer.send("word-counts", b"v", key=b"k")
+        wait_for(lambda: is_locked)
+        wait_for(lambda: app.store("names").get("k") == "v")
+    assert is_locked == [True]
+
+
+def test_a_worker_whose_address_is_taken_leaves_nothing_open(bootstrap):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        host = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ValueError, match=f"application_server {host} cannot be listened on"):
+            word_count(bootstrap).worker(**group(application_server=host))
+    gc.collect()  # what is open would warn
 
 
 def test_a_wrong_query_says_what_is_wrong(bootstrap):
@@ -216,6 +248,13 @@ def test_the_commands_query_and_status(bootstrap, tmp_path):
         wait_for(
             lambda: {t["lag"] for t in json.loads(command("status", "--json").out)["tasks"]} == {0}
         )
+        other = App("word-count", bootstrap)  # an earlier version
+        other.stream("lines").to("word-counts")
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            tasks = read_status(other.topology(), admin).tasks
+        assert [(each.id, each.lag is None) for each in tasks] == [
+            (each, each.startswith("1")) for each in EVERYTHING
+        ]
         text = command("status").out
         assert "word-count: streams group, Stable" in text
         assert one in text

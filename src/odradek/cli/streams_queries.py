@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--first", help="The first key of a range.")
 @click.option("--last", help="The last key of a range.")
 @click.option("--partition", type=int, help="The partition of the key, with another partitioner.")
-@click.option("--stale", is_flag=True, help="Also read what standby tasks have.")
+@click.option("--stale", is_flag=True, help="With KEY: also read what standby tasks have.")
 @json_option
 @bootstrap_option
 @command_config_option

@@ -104,7 +104,7 @@ class Cluster:
         self.security = security
         """How the connections are encrypted and authenticated."""
         self.checks_nodes = checks_nodes
-        self._rebootstraps = rebootstraps
+        self.rebootstraps = rebootstraps
         self._connections: dict[tuple[int, str], Connection] = {}
         self._first: Connection | None = None
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -141,7 +141,7 @@ class Cluster:
             timeout_ms=self.timeout_ms,
             connect_timeout_ms=self.connect_timeout_ms,
             security=self.security,
-            rebootstraps=self._rebootstraps,
+            rebootstraps=self.rebootstraps,
             checks_nodes=self.checks_nodes,
         )
 
@@ -165,7 +165,7 @@ class Cluster:
             if not purpose and not connection.closed:
                 return connection
         known = [each.address for each in self._nodes()]
-        first = self.bootstrap if self._rebootstraps or not known else ()
+        first = self.bootstrap if self.rebootstraps or not known else ()
         addresses = dict.fromkeys((*first, *known))
         failures: list[ClientError] = []
         for address in addresses:
@@ -199,7 +199,7 @@ class Cluster:
         self._connections[node_id, purpose] = connection
         return connection
 
-    def _connect(self, node: Node) -> Connection:
+    def _connect(self, node: Node, *, may_have_moved: bool = True) -> Connection:
         try:
             expected = self.metadata.expected(node.id) if self.checks_nodes else None
             return self._open(node.address, expected)
@@ -207,11 +207,12 @@ class Cluster:
             self._start_over()
             raise
         except UnreachableError as error:
-            with suppress(ClientError):
-                self.refresh([])
-            now = self.metadata.nodes.get(node.id)
-            if now is not None and now.address != node.address:
-                return self._connect(now)
+            if may_have_moved:
+                with suppress(ClientError):
+                    self.refresh([])
+                now = self.metadata.nodes.get(node.id)
+                if now is not None and now.address != node.address:
+                    return self._connect(now, may_have_moved=False)
             if node.address in self.bootstrap:
                 raise
             raise UnreachableError(
@@ -367,7 +368,7 @@ class Cluster:
         return self.metadata
 
     def _check_metadata(self, response: MetadataResponse) -> None:
-        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._rebootstraps:
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self.rebootstraps:
             self._start_over()
             raise MisroutedError("a broker asks the client to begin again")
         check(response.error_code)

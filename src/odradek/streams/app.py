@@ -218,7 +218,11 @@ class App:
             self.topology(), worker.layout, worker.states, worker.global_stores, worker.hosts, own
         )
         if own is not None:
-            worker.serve(_service(queries, own, worker.status))
+            try:
+                worker.serve(_service(queries, own, worker.status))
+            except BaseException:
+                worker.close()
+                raise
         self._queries = queries
         return worker
 

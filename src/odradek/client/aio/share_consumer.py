@@ -12,30 +12,33 @@ any task may acknowledge.
 
 from __future__ import annotations
 
-import base64
-import logging
-import random
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
 from odradek.client.aio.consumer_calls import Use, awaited
 from odradek.client.aio.shell import AsyncShell
+from odradek.client.consuming.state import random_number
 from odradek.client.core.routes import Routes
 from odradek.client.deadline import Deadline, monotonic_ms
 from odradek.client.errors import ClosedError, RequestTimeoutError
 from odradek.client.share.acknowledgements import AcknowledgementResult, AcknowledgeType
 from odradek.client.share.acquired import ShareRecord
-from odradek.client.share.consumer import CLOSE_TIMEOUT_MS, ITERATION_WAIT_MS, Mode
+from odradek.client.share.direct_calls import (
+    CLOSE_TIMEOUT_MS,
+    ITERATION_WAIT_MS,
+    DirectShareCalls,
+    Mode,
+    check_renewed,
+    key_of,
+)
 from odradek.client.share.leader import ShareLimits
-from odradek.client.share.machine import NotAcknowledgedError, RecordKey, ShareMachine
-from odradek.client.share.membership import ShareMembership
+from odradek.client.share.machine import NotAcknowledgedError
 from odradek.client.share.routed import RoutedShare
 from odradek.client.shell.driver import Driver
 from odradek.client.shell.keeper import Calls
 from odradek.client.shell.settings import CONNECTION_SETTINGS, Given
-from odradek.model.topic_partition import TopicPartition
 
 __all__ = [
     "AcknowledgeType",
@@ -46,13 +49,11 @@ __all__ = [
     "ShareRecord",
 ]
 
-log = logging.getLogger(__name__)
-
 TIMEOUT_MS = "default.api.timeout.ms"
 SHARE_SETTINGS = (*CONNECTION_SETTINGS, TIMEOUT_MS)
 
 
-class ShareConsumer(AsyncShell):
+class ShareConsumer(AsyncShell, DirectShareCalls):
     """A member of a share group, which it joins in the first `poll`.
 
     The modes, acknowledgements and their results are those of the blocking `ShareConsumer`. At the end of an
@@ -80,33 +81,27 @@ class ShareConsumer(AsyncShell):
         Raises:
             ValueError: a setting or `mode` is unknown, or there is no topic.
         """
-        if mode not in ("explicit", "implicit"):
-            raise ValueError(f"mode {mode!r} is not explicit or implicit")
         given = Given(settings, {}, SHARE_SETTINGS, {})
         connection = given.connection()
-        member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         self._timeout_ms = given.number_or(TIMEOUT_MS, 60_000, 1)
-        self._mode = mode
-        self._membership = ShareMembership(group, member_id, topics, rack)
-        if not self._membership.topics:
-            raise ValueError("a share consumer needs at least one topic")
-        limits = limits or ShareLimits()
-        self._machine = ShareMachine(group, member_id, limits, is_explicit=mode == "explicit")
-        routes = Routes(_random_number, creates_topics=False, recovery=connection.recovery)
+        DirectShareCalls.__init__(self, group, topics, mode, limits, rack)
+        routes = Routes(random_number, creates_topics=False, recovery=connection.recovery)
         self._share = RoutedShare(
             routes,
             self._membership,
             self._machine,
             timeout_ms=self._timeout_ms,
-            wait_ms_max=limits.wait_ms_max,
+            wait_ms_max=self._limits.wait_ms_max,
             renews=renews,
         )
         self._on_acknowledged = on_acknowledged
         self._results: list[AcknowledgementResult] = []
         """Results that `on_acknowledged` has not got yet."""
         self._use = Use()
-        super().__init__(
-            lambda run_aside: Driver(connection, routes, [self._share], run_aside), "share consumer"
+        AsyncShell.__init__(
+            self,
+            lambda run_aside: Driver(connection, routes, [self._share], run_aside),
+            "share consumer",
         )
 
     async def __aenter__(self) -> Self:
@@ -134,31 +129,9 @@ class ShareConsumer(AsyncShell):
     def _has_ended(self) -> bool:
         return self._problem is not None
 
-    # -- what it is -----------------------------------------------------------------------------
-
-    @property
-    def group(self) -> str:
-        """The id of the share group."""
-        return self._membership.group
-
-    @property
-    def member_id(self) -> str:
-        """The id that this member has chosen."""
-        return self._membership.member_id
-
-    @property
-    def assignment(self) -> list[TopicPartition]:
-        """The partitions from which this member gets records. Others may have them, too."""
-        return self._machine.partitions
-
-    @property
-    def acquisition_lock_timeout_ms(self) -> int | None:
-        """How long an acquisition lock lasts; None before the first response of a broker."""
-        return self._machine.acquisition_lock_timeout_ms
-
-    def lock_remaining_ms(self, record: ShareRecord) -> int:
-        """Return for how long no other consumer gets the record; 0 if the lock may have ended."""
-        return self._machine.lock_remaining_ms(_key(record), monotonic_ms())
+    def _direct_call(self) -> AbstractContextManager[object]:
+        """See `DirectShareCalls`. The loop has one thread."""
+        return nullcontext()
 
     # -- records --------------------------------------------------------------------------------
 
@@ -185,7 +158,7 @@ class ShareConsumer(AsyncShell):
                     self._raise_error()
             except BaseException:
                 for each in records:  # the user does not get them
-                    self._machine.acknowledge(_key(each), AcknowledgeType.RELEASE, monotonic_ms())
+                    self._machine.acknowledge(key_of(each), AcknowledgeType.RELEASE, monotonic_ms())
                 raise
             return records
 
@@ -209,59 +182,20 @@ class ShareConsumer(AsyncShell):
             for record in await self.poll(ITERATION_WAIT_MS):
                 if self._has_ended():
                     return
-                if not self.lock_remaining_ms(record):
-                    self._acknowledge(record, AcknowledgeType.RELEASE)
-                    continue
-                yield record
-                if self._mode == "implicit" and self._machine.is_delivered(_key(record)):
-                    self._acknowledge(record, AcknowledgeType.ACCEPT)
+                if self._may_deliver(record):
+                    yield record
+                    self._was_processed(record)
 
     # -- acknowledgements -----------------------------------------------------------------------
-
-    def accept(self, record: ShareRecord) -> None:
-        """Acknowledge that the record was processed. It is not delivered again.
-
-        Raises:
-            ValueError: the record does not wait for an acknowledgement, or the mode is implicit.
-        """
-        self._acknowledge_explicitly(record, AcknowledgeType.ACCEPT)
-
-    def release(self, record: ShareRecord) -> None:
-        """Give the record back. It is delivered again, unless this was its last delivery.
-
-        Raises:
-            ValueError: see `accept`.
-        """
-        self._acknowledge_explicitly(record, AcknowledgeType.RELEASE)
-
-    def reject(self, record: ShareRecord) -> None:
-        """Give the record up, because it can never be processed. It is not delivered again.
-
-        Raises:
-            ValueError: see `accept`.
-        """
-        self._acknowledge_explicitly(record, AcknowledgeType.REJECT)
-
-    def _acknowledge_explicitly(self, record: ShareRecord, kind: AcknowledgeType) -> None:
-        self._check_usable()
-        if self._mode != "explicit":
-            raise ValueError('records are accepted by poll; use mode="explicit" to do it yourself')
-        self._acknowledge(record, kind)
-
-    def _acknowledge(self, record: ShareRecord, kind: AcknowledgeType) -> None:
-        self._machine.acknowledge(_key(record), kind, monotonic_ms())
 
     async def renew(self, *records: ShareRecord, timeout_ms: int | None = None) -> None:
         """Begin the acquisition locks of delivered records again (KIP-1222), and wait for it.
 
         The errors are those of the blocking consumer's `renew`.
         """
-        renewed = {_key(record) for record in records}
         for record in records:
             self._acknowledge_explicitly(record, AcknowledgeType.RENEW)
-        for topic, partition, types, error in await self.commit(timeout_ms):
-            if error is not None and any((topic, partition, o) in renewed for o in types):
-                raise error
+        check_renewed(records, await self.commit(timeout_ms))
 
     async def commit(self, timeout_ms: int | None = None) -> list[AcknowledgementResult]:
         """Send the acknowledgements, and wait for their results, which are returned.
@@ -330,11 +264,3 @@ class ShareConsumer(AsyncShell):
             found = self._take_results()
             await self._report()
             return found
-
-
-def _key(record: ShareRecord) -> RecordKey:
-    return record.topic, record.partition, record.offset
-
-
-def _random_number() -> int:
-    return random.getrandbits(31)

@@ -21,13 +21,11 @@ the user has. Kafka's consumer also has a thread, which does not renew.
 
 from __future__ import annotations
 
-import base64
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Literal, Self
+from typing import Self
 
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
@@ -46,14 +44,24 @@ from odradek.client.share.acknowledgements import (
     TopicIdPartition,
 )
 from odradek.client.share.acquired import ShareRecord
+from odradek.client.share.direct_calls import (
+    CLOSE_TIMEOUT_MS,
+    ITERATION_WAIT_MS,
+    DirectShareCalls,
+    Mode,
+    check_renewed,
+)
 from odradek.client.share.keeper import PAUSE_SECONDS_MAX, Keeper
 from odradek.client.share.leader import ShareLimits, ShareRequest, ShareResponse
-from odradek.client.share.machine import NotAcknowledgedError, RecordKey, ShareMachine
-from odradek.client.share.membership import ShareMembership
+from odradek.client.share.machine import (
+    ACKNOWLEDGE_AFTER_MS,
+    REQUEST_EXTRA_MS,
+    NotAcknowledgedError,
+)
+from odradek.client.share.membership import OLD_BROKER_ADVICE
 from odradek.client.share.refresh_pace import RefreshPace
 from odradek.client.share.reporter import OnAcknowledged, Reporter
 from odradek.client.share.under_way import Heartbeat, UnderWay
-from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.share_acknowledge_response import ShareAcknowledgeResponse
 from odradek.wire.generated.share_fetch_request import ShareFetchRequest
 from odradek.wire.generated.share_fetch_response import ShareFetchResponse
@@ -68,22 +76,11 @@ __all__ = [
     "ShareRecord",
 ]
 
-Mode = Literal["explicit", "implicit"]
-
-CLOSE_TIMEOUT_MS = 5_000
-"""How long `close` waits for the brokers."""
-ITERATION_WAIT_MS = 1_000
-"""How long the iteration waits for records before it looks again whether to end."""
 KEEP_ALIVE_MS = 50
 """The shortest time between two calls of `keep_alive` by the iteration."""
-ACKNOWLEDGE_AFTER_MS = 500
-"""How long an acknowledgement waits for others during the iteration, before it is sent."""
-OLD_BROKER_ADVICE = "Share groups need Apache Kafka 4.1 or newer, or Odradek."
-_REQUEST_EXTRA_MS = 30_000
-"""Added to the wait of a request for records, as in Kafka's `request.timeout.ms`."""
 
 
-class ShareConsumer:
+class ShareConsumer(DirectShareCalls):
     """A member of a share group, which it joins in the first `poll`.
 
     In the mode `explicit`, the user calls `accept`, `release` or `reject` for each record before
@@ -120,18 +117,10 @@ class ShareConsumer:
         Raises:
             ValueError: `mode` is unknown, or there is no topic.
         """
-        if mode not in ("explicit", "implicit"):
-            raise ValueError(f"mode {mode!r} is not explicit or implicit")
-        member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        super().__init__(group, topics, mode, limits, rack)
         self._cluster = cluster.copy() if renews else cluster
-        self._mode = mode
-        self._limits = limits or ShareLimits()
         self._reporter = Reporter(on_acknowledged)
-        self._membership = ShareMembership(group, member_id, topics, rack)
-        if not self._membership.topics:
-            raise ValueError("a share consumer needs at least one topic")
-        self._machine = ShareMachine(group, member_id, self._limits, is_explicit=mode == "explicit")
-        self._purpose = f"share {member_id}"
+        self._purpose = f"share {self.member_id}"
         self._under_way: dict[int, UnderWay] = {}
         self._heartbeat: Heartbeat | None = None
         self._failing: Deadline | None = None
@@ -147,29 +136,9 @@ class ShareConsumer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def group(self) -> str:
-        """The id of the share group."""
-        return self._membership.group
-
-    @property
-    def member_id(self) -> str:
-        """The id that this member has chosen."""
-        return self._membership.member_id
-
-    @property
-    def assignment(self) -> list[TopicPartition]:
-        """The partitions from which this member gets records. Others may have them, too."""
-        return self._machine.partitions
-
-    @property
-    def acquisition_lock_timeout_ms(self) -> int | None:
-        """How long an acquisition lock lasts; None before the first response of a broker."""
-        return self._machine.acquisition_lock_timeout_ms
-
-    def lock_remaining_ms(self, record: ShareRecord) -> int:
-        """Return for how long no other consumer gets the record; 0 if the lock may have ended."""
-        return self._machine.lock_remaining_ms(_key(record), monotonic_ms())
+    def _direct_call(self) -> AbstractContextManager[object]:
+        """See `DirectShareCalls`. Another thread may keep the locks."""
+        return self._lock
 
     # -- records ----------------------------------------------------------------------------
 
@@ -183,7 +152,7 @@ class ShareConsumer:
             ClientError: another permanent error, or an error that lasts longer than the timeout of
                 the cluster. `poll` may be called again.
         """
-        self._check_open()
+        self._check_usable()
         if self._keeper is not None:
             self._keeper.begin()
             error = self._keeper.take_error()
@@ -226,12 +195,10 @@ class ShareConsumer:
             for record in self.poll(ITERATION_WAIT_MS):
                 if self._is_closed:
                     break
-                if not self.lock_remaining_ms(record):
-                    self._acknowledge(record, AcknowledgeType.RELEASE)
+                if not self._may_deliver(record):
                     continue
                 yield record
-                if self._mode == "implicit" and self._machine.is_delivered(_key(record)):
-                    self._acknowledge(record, AcknowledgeType.ACCEPT)
+                self._was_processed(record)
                 if monotonic_ms() >= next_ms and not self._is_closed:
                     self.keep_alive()
                     next_ms = monotonic_ms() + KEEP_ALIVE_MS
@@ -239,40 +206,6 @@ class ShareConsumer:
                 return
 
     # -- acknowledgements -------------------------------------------------------------------
-
-    def accept(self, record: ShareRecord) -> None:
-        """Acknowledge that the record was processed. It is not delivered again.
-
-        Raises:
-            ValueError: the record does not wait for an acknowledgement, or the mode is implicit.
-        """
-        self._acknowledge_explicitly(record, AcknowledgeType.ACCEPT)
-
-    def release(self, record: ShareRecord) -> None:
-        """Give the record back. It is delivered again, unless this was its last delivery.
-
-        Raises:
-            ValueError: see `accept`.
-        """
-        self._acknowledge_explicitly(record, AcknowledgeType.RELEASE)
-
-    def reject(self, record: ShareRecord) -> None:
-        """Give the record up, because it can never be processed. It is not delivered again.
-
-        Raises:
-            ValueError: see `accept`.
-        """
-        self._acknowledge_explicitly(record, AcknowledgeType.REJECT)
-
-    def _acknowledge_explicitly(self, record: ShareRecord, kind: AcknowledgeType) -> None:
-        self._check_open()
-        if self._mode != "explicit":
-            raise ValueError('records are accepted by poll; use mode="explicit" to do it yourself')
-        self._acknowledge(record, kind)
-
-    def _acknowledge(self, record: ShareRecord, kind: AcknowledgeType) -> None:
-        with self._lock:
-            self._machine.acknowledge(_key(record), kind, monotonic_ms())
 
     def renew(self, *records: ShareRecord, timeout_ms: int | None = None) -> None:
         """Begin the acquisition locks of delivered records again (KIP-1222), and wait for it.
@@ -284,14 +217,11 @@ class ShareConsumer:
             BrokerError: the lock has ended before (INVALID_RECORD_STATE).
             ClientError: see `commit`.
         """
-        renewed = {_key(record) for record in records}
         with self._lock:  # the thread must not get the results
             for record in records:
                 self._acknowledge_explicitly(record, AcknowledgeType.RENEW)
             results = self.commit(timeout_ms)
-        for topic, partition, types, error in results:
-            if error is not None and any((topic, partition, o) in renewed for o in types):
-                raise error
+        check_renewed(records, results)
 
     def commit(self, timeout_ms: int | None = None) -> list[AcknowledgementResult]:
         """Send the acknowledgements, and wait for their results, which are returned.
@@ -302,7 +232,7 @@ class ShareConsumer:
             RequestTimeoutError: not all results are known after `timeout_ms`.
             ClientError: a permanent error.
         """
-        self._check_open()
+        self._check_usable()
         deadline = Deadline(self._cluster.timeout_ms if timeout_ms is None else timeout_ms)
         with self._reporting():
             self._machine.acknowledge_all(monotonic_ms())
@@ -329,7 +259,7 @@ class ShareConsumer:
         Raises:
             ClientError: a permanent error, as in `poll`.
         """
-        self._check_open()
+        self._check_usable()
         with self._reporting():
             self._machine.hurry(monotonic_ms() - ACKNOWLEDGE_AFTER_MS)
             self._step(Deadline(0))
@@ -405,7 +335,7 @@ class ShareConsumer:
         if error is not None:
             self._fail(error)
 
-    def _check_open(self) -> None:
+    def _check_usable(self) -> None:
         if self._is_closed:
             raise ValueError("the share consumer is closed")
 
@@ -424,7 +354,7 @@ class ShareConsumer:
         except ClientError as error:
             self._heartbeat_failed(error)
         else:
-            self._heartbeat = Heartbeat(connection, pending, Deadline(_REQUEST_EXTRA_MS))
+            self._heartbeat = Heartbeat(connection, pending, Deadline(REQUEST_EXTRA_MS))
 
     def _heartbeat_failed(self, error: ClientError) -> None:
         self._heartbeat = None
@@ -509,7 +439,7 @@ class ShareConsumer:
         except ClientError as error:
             self._lose(node_id, error)
             return
-        late = Deadline(self._limits.wait_ms_max + _REQUEST_EXTRA_MS)
+        late = Deadline(self._limits.wait_ms_max + REQUEST_EXTRA_MS)
         self._under_way[node_id] = UnderWay(connection, poll, api, late)
 
     def _lose(self, node_id: int, error: ClientError) -> None:
@@ -591,7 +521,3 @@ class ShareConsumer:
         except ClientError:
             # Then the coordinator removes the member after the session timeout.
             return
-
-
-def _key(record: ShareRecord) -> RecordKey:
-    return record.topic, record.partition, record.offset

@@ -41,6 +41,10 @@ from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.share_fetch_response import ShareFetchResponse
 
+ACKNOWLEDGE_AFTER_MS = 500
+"""How long an acknowledgement may wait for others before it is sent."""
+REQUEST_EXTRA_MS = 30_000
+"""Added to the wait of a request for records, as in Kafka's `request.timeout.ms`."""
 _PASSING = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_TOPIC_ID)
 """Errors of a partition that are not retriable, but do not end the consumer, as in Kafka."""
 

@@ -27,6 +27,7 @@ the interval of heartbeats. So a member of a new group does not wait for its par
 which the coordinator needs only a moment to initialize."""
 RETRY_MS = 100
 RETRY_MS_MAX = 1_000
+OLD_BROKER_ADVICE = "Share groups need Apache Kafka 4.1 or newer, or Odradek."
 SHARE_VERSION_ADVICE = (
     "Share groups need share.version 1: run odradek cluster feature share.version=1. "
     "See the level: odradek cluster describe"

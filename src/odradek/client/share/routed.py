@@ -25,8 +25,8 @@ from odradek.client.errors import (
 )
 from odradek.client.share.acknowledgements import AcknowledgeType, TopicIdPartition
 from odradek.client.share.leader import ShareRequest
-from odradek.client.share.machine import ShareMachine
-from odradek.client.share.membership import ShareMembership
+from odradek.client.share.machine import ACKNOWLEDGE_AFTER_MS, REQUEST_EXTRA_MS, ShareMachine
+from odradek.client.share.membership import OLD_BROKER_ADVICE, ShareMembership
 from odradek.model.topic_partition import TopicPartition
 from odradek.wire.generated.share_acknowledge_response import ShareAcknowledgeResponse
 from odradek.wire.generated.share_fetch_request import ShareFetchRequest
@@ -34,15 +34,10 @@ from odradek.wire.generated.share_fetch_response import ShareFetchResponse
 from odradek.wire.generated.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from odradek.wire.generated.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
-ACKNOWLEDGE_AFTER_MS = 500
-"""How long an acknowledgement waits for others."""
-OLD_BROKER_ADVICE = "Share groups need Apache Kafka 4.1 or newer, or Odradek."
 _SHARE = "share"
 """The purpose of links: a session belongs to its connection."""
 _LINK_MS_MAX = 10_000
 """How long a request waits for its link."""
-_REQUEST_EXTRA_MS = 30_000
-"""Added to the wait of a request for records."""
 
 
 class RoutedShare:
@@ -67,7 +62,7 @@ class RoutedShare:
         self._machine = machine
         self._asks = CoordinatorAsks(routes, membership.group)
         self._timeout_ms = timeout_ms
-        self._request_ms = wait_ms_max + _REQUEST_EXTRA_MS
+        self._request_ms = wait_ms_max + REQUEST_EXTRA_MS
         self._renews = renews
         self._held: dict[int, tuple[ShareRequest, int]] = {}
         """The requests that wait for their links, and until when."""
@@ -160,7 +155,7 @@ class RoutedShare:
 
         # `ShareMembership` reads the error of a response.
         return self._asks.ask(
-            link, request, ShareGroupHeartbeatResponse, ended, _no_error, _REQUEST_EXTRA_MS
+            link, request, ShareGroupHeartbeatResponse, ended, _no_error, REQUEST_EXTRA_MS
         )
 
     def _left(self, _response: Any, _error: ClientError | None, _now_ms: int) -> None:

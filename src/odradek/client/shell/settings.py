@@ -54,7 +54,8 @@ def connection_of(cluster: Cluster) -> ConnectionSettings:
         50,
         1_000,
         cluster.security,
-        checks_nodes=cluster.checks_nodes,
+        Recovery(cluster.rebootstraps),
+        cluster.checks_nodes,
     )
 
 

@@ -20,9 +20,11 @@ from odradek.core.streams.topology.definition import Topology
 from odradek.model.topic_partition import TopicPartition
 from odradek.streams.on_spark.serving import Server, ask
 from odradek.streams.on_spark.shipping import Shipped
-from odradek.streams.on_spark.tasks import Result, RunningTask, TaskId, consumed, now_ms
+from odradek.streams.on_spark.tasks import Result, RunningTask
+from odradek.streams.process.records import consumed, now_ms
 from odradek.streams.process.restoring import POLL_SECONDS, read_whole
 from odradek.streams.process.settings import ADMIN, GLOBAL_CONSUMER, WorkerSettings
+from odradek.streams.process.task_states import TaskId
 
 
 class Application:

@@ -19,8 +19,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 import odradek.spark
-from odradek.client.admin.admin import Admin, make_cluster
-from odradek.client.errors import ClientError
+from odradek.client.admin.admin import make_cluster
 from odradek.core.streams.model.errors import StreamsError
 from odradek.core.streams.topology.definition import Topology
 from odradek.model.topic_partition import TopicPartition
@@ -31,12 +30,13 @@ from odradek.streams.on_spark.members import check_members
 from odradek.streams.on_spark.settings import SparkSettings
 from odradek.streams.on_spark.source import FORMAT, TaskTopics, Work
 from odradek.streams.process.layout import Layout
+from odradek.streams.process.records import delete_read
 from odradek.streams.process.settings import ADMIN, WorkerSettings
+from odradek.streams.process.task_states import TaskId
 from odradek.streams.process.topics import prepare
 
 log = logging.getLogger(__name__)
 
-TaskId = tuple[int, int]
 RESULT_SCHEMA = (
     "subtopology int, partition int, worker string, records long, restored long, "
     "committed string, error string"
@@ -164,11 +164,7 @@ class SparkRunner:
             return
         self._purged = time.monotonic()
         before, self._read_to = self._read_to, {}
-        try:
-            with Admin(self._settings.clients[ADMIN]) as admin:
-                admin.delete_records(before)
-        except ClientError as error:
-            log.warning("records of repartition topics are not deleted yet: %s", error)
+        delete_read(self._settings, before)
 
 
 def tasks_of(layout: Layout) -> tuple[TaskTopics, ...]:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Client, Connection, Listener
 
 from odradek.core.streams.model.errors import StreamsError
-from odradek.streams.on_spark.tasks import Result, TaskId
+from odradek.streams.on_spark.tasks import Result
+from odradek.streams.process.task_states import TaskId
 
 LOOPBACK = "127.0.0.1"
 RunTask = Callable[[TaskId, Mapping[str, int], Mapping[TaskId, str]], Result]

@@ -21,20 +21,20 @@ from typing import Any, NamedTuple, Protocol
 
 from odradek.client.cluster import Cluster
 from odradek.client.consuming.consumer import Consumer
-from odradek.client.core.partitioners import partition_for_key
 from odradek.client.errors import ClientError
-from odradek.client.group_metadata import CommittedOffset, GroupMetadata
+from odradek.client.group_metadata import GroupMetadata
 from odradek.client.producer import Producer
 from odradek.core.streams.model.errors import StreamsError
 from odradek.core.streams.model.records import Produced
-from odradek.core.streams.partition_group import NEVER_WAIT, Consumed
+from odradek.core.streams.partition_group import NEVER_WAIT
 from odradek.core.streams.stores.base import Store
 from odradek.core.streams.task import Task
 from odradek.core.streams.topology.definition import Topology
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark import resolution
 from odradek.streams.on_spark.members import check_members
-from odradek.streams.process.positions import decode, encode
+from odradek.streams.process.positions import decode
+from odradek.streams.process.records import committed_offset, consumed, now_ms, send
 from odradek.streams.process.restoring import read_whole
 from odradek.streams.process.settings import (
     MAIN_CONSUMER,
@@ -42,6 +42,7 @@ from odradek.streams.process.settings import (
     RESTORE_CONSUMER,
     WorkerSettings,
 )
+from odradek.streams.process.task_states import TaskId
 
 COMMIT_SECONDS = 5
 """How often to commit in a long micro-batch, at least."""
@@ -52,8 +53,6 @@ BUFFERED_MAX = 10_000
 """With more records that wait, no more are read."""
 SILENCE_SECONDS = 60
 """How long to wait for records that must be there."""
-
-TaskId = tuple[int, int]
 
 
 class Shared(Protocol):
@@ -234,19 +233,7 @@ class RunningTask:
         if not records:
             return
         self._begin()
-        send, count_of = self._producer.send, self._shared.partition_count
-        for each in records:
-            partition = each.partition
-            if each.partition_key is not None:
-                partition = partition_for_key(each.partition_key, count_of(each.topic))
-            send(
-                each.topic,
-                each.value,
-                key=each.key,
-                headers=each.headers or None,
-                partition=partition,
-                timestamp=each.timestamp,
-            )
+        send(self._producer, records, self._shared.partition_count)
 
     def _begin(self) -> None:
         if not self._in_transaction:
@@ -262,12 +249,8 @@ class RunningTask:
         if not self._in_transaction and reached == self._committed:
             return
         self._begin()
-        metadata = task.context.metadata
         offsets = {
-            place: CommittedOffset(
-                offset, -1, encode(task.partition_time(place.topic, place.partition), metadata)
-            )
-            for place, offset in reached.items()
+            place: committed_offset(task, place, offset) for place, offset in reached.items()
         }
         self._producer.send_offsets_to_transaction(offsets, self._group)
         check_members(self._shared.cluster, self._group.group_id)
@@ -294,15 +277,3 @@ class RunningTask:
         for close in closing:
             with contextlib.suppress(ClientError):  # a fenced producer has nothing to abort
                 close()
-
-
-def consumed(record: Any) -> Consumed:
-    """Return a record of a consumer as the core wants it."""
-    return Consumed(
-        record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
-    )
-
-
-def now_ms() -> int:
-    """Return the time in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000

@@ -15,15 +15,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from odradek.client.admin.admin import Admin
 from odradek.client.consuming.consumer import Consumer
 from odradek.client.core.consumed_batch import Batch
-from odradek.client.core.partitioners import partition_for_key
 from odradek.client.core.streams_member import Endpoint, EndpointPartitions
 from odradek.client.errors import BrokerError, ClientError, CommitFailedError
 from odradek.client.group_metadata import CommittedOffset
 from odradek.core.streams.model.records import Produced
-from odradek.core.streams.partition_group import Consumed
 from odradek.core.streams.stores.base import Store
 from odradek.core.streams.task import GlobalTask, Task
 from odradek.core.streams.topology.definition import Topology
@@ -36,9 +33,15 @@ from odradek.streams.process.membership import (
     explained,
     membership,
 )
-from odradek.streams.process.positions import encode
+from odradek.streams.process.records import (
+    committed_offset,
+    consumed,
+    delete_read,
+    now_ms,
+    send,
+)
 from odradek.streams.process.restoring import read_whole
-from odradek.streams.process.settings import ADMIN, GLOBAL_CONSUMER, WorkerSettings
+from odradek.streams.process.settings import GLOBAL_CONSUMER, WorkerSettings
 from odradek.streams.process.task_states import TaskId
 from odradek.streams.process.tasks import Progress, Tasks
 from odradek.streams.process.topics import Topics, make_producer
@@ -88,7 +91,7 @@ class Worker:
         self._has_failed = False
         self._owned: set[TopicPartition] = set()
         self._committed_ms = 0
-        self._purged_ms = _now_ms()
+        self._purged_ms = now_ms()
         self._read_to: dict[TopicPartition, int] = {}
         """Up to where repartition topics were read, if it was not deleted yet."""
         self._in_transaction = False
@@ -181,7 +184,7 @@ class Worker:
             StreamsError: a record cannot be processed.
             ClientError: the cluster refuses, or cannot be reached for too long.
         """
-        self._committed_ms = _now_ms()
+        self._committed_ms = now_ms()
         try:
             if self._service is not None:
                 self._service.start()
@@ -198,7 +201,7 @@ class Worker:
             self._fail()
             raise
         finally:
-            self._close()
+            self.close()
 
     def _fail(self) -> None:
         self._has_failed = True
@@ -245,7 +248,7 @@ class Worker:
         self._advance()
         self._update_globals()
         is_busy = self._member.is_ready and self._process()
-        now = _now_ms()
+        now = now_ms()
         wants = any(task.context.commit_requested for task in self._running.values())
         if wants or now - self._committed_ms >= self._settings.commit_interval_ms:
             self._commit()
@@ -254,7 +257,7 @@ class Worker:
 
     def _read(self) -> None:
         """Pass one batch to its task. Without one, the tasks know that the broker has no more."""
-        now = _now_ms()
+        now = now_ms()
         running = self._running.values()
         if self._tasks.reads or any(task.is_ready(now) for task in running):
             timeout = 0.0
@@ -273,7 +276,7 @@ class Worker:
 
     def _advance(self) -> None:
         """Read changelogs, and let the tasks begin whose stores are complete."""
-        now = _now_ms()
+        now = now_ms()
         is_idle = not any(task.is_ready(now) for task in self._running.values())
         timeout = IDLE_POLL_SECONDS if is_idle and self._tasks.reads else 0.0
         for task_id in self._tasks.advance(self._consumer, timeout, now):
@@ -288,7 +291,7 @@ class Worker:
             return
         for topic, partition in task.partitions():
             task.set_lag(topic, partition, None)
-        task.add(batch.topic, batch.partition, map(_consumed, batch.records()))
+        task.add(batch.topic, batch.partition, map(consumed, batch.records()))
         if task.buffered > BUFFERED_MAX:
             self._consumer.pause(*self._partitions(task))
 
@@ -299,12 +302,12 @@ class Worker:
             before = task.buffered
             with self._tasks.lock:
                 for _ in range(STEPS_MAX):
-                    now = _now_ms()
+                    now = now_ms()
                     if not task.step(now):
                         break
                     task.punctuate_stream_time(now)
                     is_busy = True
-                task.punctuate_clock(_now_ms())
+                task.punctuate_clock(now_ms())
             if before > BUFFERED_MAX >= task.buffered:
                 self._consumer.resume(*self._partitions(task))
             self._send(task.take_output())
@@ -316,38 +319,22 @@ class Worker:
         if self._settings.exactly_once and not self._in_transaction:
             self._producer.begin_transaction()
             self._in_transaction = True
-        send = self._producer.send
-        for each in records:
-            partition = each.partition
-            if each.partition_key is not None:
-                partition = partition_for_key(each.partition_key, self._topics.count(each.topic))
-            send(
-                each.topic,
-                each.value,
-                key=each.key,
-                headers=each.headers or None,
-                partition=partition,
-                timestamp=each.timestamp,
-            )
+        send(self._producer, records, self._topics.count)
 
     # -- commits --------------------------------------------------------------------------------
 
     def _commit(self) -> None:
         """Make durable what the tasks have done."""
-        self._committed_ms = _now_ms()
+        self._committed_ms = now_ms()
         dirty = [task for task in self._running.values() if task.needs_commit]
         for task in dirty:
             with self._tasks.lock:
-                task.commit(_now_ms())
+                task.commit(now_ms())
             self._send(task.take_output())
         offsets = {
-            TopicPartition(topic, partition): CommittedOffset(
-                offset,
-                -1,
-                encode(task.partition_time(topic, partition), task.context.metadata),
-            )
+            TopicPartition(*place): committed_offset(task, place, offset)
             for task in dirty
-            for (topic, partition), offset in task.positions.items()
+            for place, offset in task.positions.items()
         }
         if self._settings.exactly_once:
             self._commit_transaction(offsets)
@@ -365,16 +352,12 @@ class Worker:
         self._read_to.update(
             (place, offset) for place, offset in committed.items() if place.topic in repartition
         )
-        now = _now_ms()
+        now = now_ms()
         if not self._read_to or now - self._purged_ms < self._settings.purge_interval_ms:
             return
         self._purged_ms = now
         before, self._read_to = self._read_to, {}
-        try:
-            with Admin(self._settings.clients[ADMIN]) as admin:
-                admin.delete_records(before)
-        except ClientError as error:
-            log.warning("records of repartition topics are not deleted yet: %s", error)
+        delete_read(self._settings, before)
 
     def _commit_transaction(self, offsets: dict[TopicPartition, CommittedOffset]) -> None:
         if not offsets and not self._in_transaction:
@@ -383,6 +366,9 @@ class Worker:
             self._producer.begin_transaction()
             self._in_transaction = True
         if offsets:
+            # Who takes a task over reads its changelogs to the ends that they have, and then waits for
+            # pending offsets. So what the offsets stand for must be in the changelogs before them.
+            self._producer.flush()
             self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata)
         self._producer.commit_transaction()
         self._in_transaction = False
@@ -410,7 +396,7 @@ class Worker:
             return
         self._consumer.pause(*partitions)
         active, standby = self._member.tasks(self._task_of(each) for each in self._owned)
-        now = _now_ms()
+        now = now_ms()
         self._tasks.add(active - self._tasks.active, now)
         self._tasks.stand_by(standby, now)
 
@@ -424,7 +410,7 @@ class Worker:
             return
         self._owned.difference_update(partitions)
         task_ids = {self._task_of(each) for each in partitions}
-        self._tasks.give_up(task_ids, _now_ms(), self._committed)
+        self._tasks.give_up(task_ids, now_ms(), self._committed)
 
     def _on_lost(self, partitions: list[TopicPartition]) -> None:
         log.warning("the group gave %d partitions to others", len(partitions))
@@ -466,14 +452,15 @@ class Worker:
         if self._global_consumer is None:
             return
         while (batch := self._global_consumer.poll(0)) is not None:
-            for record in batch.records():
-                self._update_global(record)
+            with self._tasks.lock:
+                for record in batch.records():
+                    self._update_global(record)
 
     def _update_global(self, record: Any) -> None:
-        self._global.update(record.topic, record.partition, _consumed(record), _now_ms())
+        self._global.update(record.topic, record.partition, consumed(record), now_ms())
 
-    def _close(self) -> None:
-        """Leave the group, which closes the tasks, and close the clients."""
+    def close(self) -> None:
+        """Leave the group, which closes the tasks, and close the clients. `run` ends with this."""
         closing: list[Callable[[], None]] = [
             self._consumer.close,
             self._producer.close,
@@ -503,13 +490,3 @@ def _quietly(close: Callable[[], None]) -> None:
         close()
     except ClientError as error:
         log.warning("not closed properly: %s", error)
-
-
-def _consumed(record: Any) -> Consumed:
-    return Consumed(
-        record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
-    )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -9,8 +9,8 @@
 | `GET /hosts/NAME?key=K` | which process has a key |
 | `GET /status` | the tasks of this process, and how far they are restored |
 
-`partition=N` is for topics with another partitioner; `stale=true` also reads standby tasks. While tasks move, a query
-waits, at most for `timeout` seconds (5), and then the answer is 503 with what to do. `local=true`, which processes
+`partition=N` is for topics with another partitioner; with a key, `stale=true` also reads standby tasks. While tasks move,
+a query waits, for about `timeout` seconds (5), and then the answer is 503 with what to do. `local=true`, which processes
 send to one another, is never sent on.
 """
 
@@ -236,6 +236,9 @@ class QueryService:
             for each in ("first", "last")
         )
 
+        if definition.kind in _WINDOWED and (first is not None or last is not None):
+            raise QueryError(f"store {name!r} has windows, which have no range: ask with a key")
+
         def read(store: Any) -> list[tuple[Any, Any]]:
             if definition.kind in _WINDOWED:
                 return everything(store)
@@ -243,7 +246,10 @@ class QueryService:
 
         found: dict[int, list[Any]] = {}
         for partition in queries.held(name):
-            rows = queries.read(name, partition, read, timeout=0.0)
+            try:
+                rows = queries.read(name, partition, read, timeout=0.0)
+            except (StoreMovesError, StoreNotHereError):
+                continue  # its task has just left: the partition is missing, as if it had not been here
             found[partition] = [
                 {"key": json_of(key), "value": json_of(value)} for key, value in rows
             ]

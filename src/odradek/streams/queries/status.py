@@ -32,7 +32,8 @@ class TaskStatus(NamedTuple):
     """`active`, `standby` or `restoring`. Without an endpoint, a task that is restored is `active`."""
     member: str
     lag: int | None
-    """How many records of its topics are not processed; None for standby tasks."""
+    """How many records of its topics are not processed; None for standby tasks, and for tasks that this topology
+    does not have."""
     restored: int | None
     """Up to where its changelogs have been read, if it is restored and its process has said so."""
     restored_end: int | None
@@ -136,9 +137,14 @@ def _tasks_of(member: Member, sources: Mapping[int, list[str]]) -> tuple[list[st
     return sorted(active), sorted(str(each) for each in (*held.standby, *held.warm_up))
 
 
-def _lag(name: str, sources: Mapping[int, list[str]], lags: Mapping[TopicPartition, int]) -> int:
+def _lag(
+    name: str, sources: Mapping[int, list[str]], lags: Mapping[TopicPartition, int]
+) -> int | None:
     number, _, partition = name.partition("_")
-    return sum(lags.get(TopicPartition(topic, int(partition)), 0) for topic in sources[int(number)])
+    topics = sources.get(int(number))
+    if topics is None:  # the group runs another version of the application
+        return None
+    return sum(lags.get(TopicPartition(topic, int(partition)), 0) for topic in topics)
 
 
 def _lags(admin: Admin, group: str, topics: Iterable[str]) -> dict[TopicPartition, int]:
