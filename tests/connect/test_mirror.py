@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
+from unittest import mock
 
 import pytest
 from tests.connect.lab import Lab
@@ -30,6 +32,7 @@ from odradek.client.admin.configs import (
     alter_configs,
     describe_configs,
 )
+from odradek.client.errors import ClientError
 from odradek.client.group_metadata import CommittedOffset
 from odradek.connect import SourceConnector, SourceRecord, SourceTask
 from odradek.connect.registry import installed_plugins
@@ -46,6 +49,7 @@ from odradek.connectors.mirror.formats import (
 )
 from odradek.connectors.mirror.offset_syncs import SyncStore
 from odradek.connectors.mirror.policies import IdentityReplicationPolicy, ReplicationPolicy
+from odradek.connectors.mirror.source_task import MirrorSourceTask
 from odradek.connectors.mirror.topics import (
     Flow,
     changes,
@@ -460,7 +464,8 @@ def test_checkpoints_do_not_go_back() -> None:
     assert points(6) == [], "the translated offset is the same"
     store.add(OffsetSync(orders, 100, 90))
     assert points(100, "m") == [(100, 90)]
-    assert made.to_commit({}) == {"g": {copy: CommittedOffset(90, -1, "m")}}
+    assert made.to_commit({"g": {}}) == {"g": {copy: CommittedOffset(90, -1, "m")}}
+    assert made.to_commit({}) == {}, "the group has members, or could not be read"
     assert made.to_commit({"g": {copy: CommittedOffset(90)}}) == {}, "the group is there already"
     assert made.to_commit({"g": {copy: CommittedOffset(89)}}) != {}
     assert points(50) == [(50, 1)], "the group has gone back"
@@ -469,3 +474,39 @@ def test_checkpoints_do_not_go_back() -> None:
     store.add(OffsetSync(back, 0, 0))
     (found,) = made.make("g", {back: CommittedOffset(0)}, store)
     assert found.partition == place("back"), "a topic of the target has its own name there"
+
+
+class Read:
+    """A batch as a consumer returns it. With `is_damaged` its last record cannot be decoded."""
+
+    topic, partition = "orders", 0
+
+    def __init__(self, *offsets: int, is_damaged: bool = False) -> None:
+        self._offsets = offsets
+        self._is_damaged = is_damaged
+
+    def __iter__(self) -> Iterator[Any]:
+        for each in self._offsets:
+            yield SimpleNamespace(offset=each, key=None, value=b"", timestamp=0, headers=())
+        if self._is_damaged:
+            raise ClientError("the last record cannot be decoded")
+
+
+def test_an_error_of_the_source_does_not_lose_records_that_were_read_before() -> None:
+    task = MirrorSourceTask()
+    task.start(
+        {
+            "source.cluster.alias": "eu",
+            "source.cluster.bootstrap.servers": "127.0.0.1:9",
+            "emit.offset-syncs.enabled": "false",
+        }
+    )
+    steps = [Read(0, 1), ClientError("another topic is gone"), Read(2, 3), Read(4, is_damaged=True)]
+    consumer = mock.Mock()
+    consumer.poll.side_effect = [*steps, Read(4, 5), None]
+
+    def offsets() -> list[int]:
+        return [dict(each.source_offset or {})["offset"] for each in task._read(consumer)]
+
+    assert [offsets(), offsets(), offsets()] == [[0, 1], [2, 3], [4, 5]]
+    task.stop()

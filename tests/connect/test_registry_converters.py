@@ -467,6 +467,10 @@ def test_json_schemas_of_others() -> None:
     assert found["at"]["x"] == 1
     assert found["any"]["io.confluent.connect.json.OneOf.field.1"] == 7
     assert found["maybe"] is None
+    later, number = {"type": "string", "connect.index": 1}, {"type": "number"}
+    mixed = {"type": "object", "properties": {"later": later, "number": number}}
+    names = [each.name for each in json_schemas.connect_schema(mixed, {}).fields]
+    assert names == ["later", "number"], "two properties may have the same place"
     circle = {"type": "object", "properties": {"next": {"$ref": "#"}}}
     with pytest.raises(DataError, match="contains itself"):
         json_schemas.connect_schema(circle, {})

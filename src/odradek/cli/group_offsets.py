@@ -72,7 +72,7 @@ def reset_offsets(
         check_is_empty(cluster, group_id)
         committed = {k: c.offset for k, c in fetch_offsets(cluster, group_id).items()}
         if path is not None:
-            plan = clamped(cluster, _read_plan(path))
+            plan = clamped(cluster, read_plan(path, topics))
         else:
             partitions = select_partitions(cluster, topics) if topics else list(committed)
             if not partitions:
@@ -104,14 +104,16 @@ def _plan(
     return clamped(cluster, shifted(partitions, committed, shift))
 
 
-def _read_plan(path: Path) -> Offsets:
-    """Read the offsets in a file.
+def read_plan(path: Path, topics: Sequence[str]) -> Offsets:
+    """Read the offsets in a file. `topics` are those of `--topic`.
 
     Raises:
-        ClickException: the file has neither of the two forms.
+        ClickException: the file has neither of the two forms, or there are topics.
     """
+    if topics:
+        raise click.UsageError("the offsets in the file say which partitions: omit --topic")
     try:
-        return parse_offsets(path.read_text())
+        return parse_offsets(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise click.ClickException(f"{path}: {error}") from None
 

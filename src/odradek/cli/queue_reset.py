@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from odradek.cli.arguments import group_argument, partitions_option, select_partitions
+from odradek.cli.group_offsets import read_plan
 from odradek.cli.options import cluster_options, connected, json_option
 from odradek.cli.output import Column, end_with_errors, note, number, print_json, print_table
 from odradek.cli.values import POSITION, POSITION_HELP
@@ -15,7 +16,7 @@ from odradek.client.admin.share_groups import alter_start_offsets
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.model.topic_partition import TopicPartition
-from odradek.operations.group_offsets import Offsets, clamped, parse_offsets
+from odradek.operations.group_offsets import Offsets, clamped
 from odradek.operations.positions import resolve_position
 from odradek.operations.share_groups import start_offsets
 from odradek.operations.texts import Position
@@ -67,7 +68,7 @@ def reset(
     with connected() as cluster:
         starts = start_offsets(cluster, group_id)
         if path is not None:
-            plan = clamped(cluster, _read(path))
+            plan = clamped(cluster, read_plan(path, topics))
         else:
             partitions = select_partitions(cluster, topics) if topics else list(starts)
             if not partitions:
@@ -106,10 +107,3 @@ def _plan(
         return resolve_position(cluster, partitions, target, clamped=True)
     found = {key: offset for key in partitions if (offset := starts.get(key)) is not None}
     return clamped(cluster, found)
-
-
-def _read(path: Path) -> Offsets:
-    try:
-        return parse_offsets(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise click.ClickException(f"{path}: {error}") from None

@@ -14,7 +14,11 @@ from typing import Any, ClassVar
 from odradek.client.errors import ClientError
 from odradek.client.serializers.framing import split
 from odradek.client.serializers.registered import Choice, Given, RegisteredFormat
-from odradek.client.serializers.registry import NotRegisteredError, Registered, RegistryError
+from odradek.client.serializers.registry import (
+    NotRegisteredError,
+    Registered,
+    UnreachableRegistryError,
+)
 from odradek.client.serializers.settings import RegistrySettings, parse_registry
 from odradek.client.serializers.subjects import (
     Strategy,
@@ -291,6 +295,6 @@ class RegistryConverter(Converter):
     def _error(self, what: str, error: ClientError) -> DataError | RetriableError:
         """Return an error of Connect. That the registry does not respond may pass."""
         text = f"{what} (schema registry {self._where}): {error}"
-        if isinstance(error, RegistryError) and "does not respond" in str(error):
+        if isinstance(error, UnreachableRegistryError):
             return RetriableError(text)
         return DataError(text)

@@ -106,14 +106,14 @@ configs
     --ip-defaults: quota set --ip-default
     --add-config-file --bootstrap-controller: -
 console-consumer
-    --topic --include: consume
+    --topic: consume
     --from-beginning --offset: consume --from
     --partition: consume --partition
     --group: consume --group
     --max-messages: consume --count
     --isolation-level: consume --isolation
     --formatter-property: consume --format
-    --timeout-ms --skip-message-on-error --enable-systest-events: -
+    --include --timeout-ms --skip-message-on-error --enable-systest-events: -
     --formatter --formatter-config --property --key-deserializer --value-deserializer: -
     --consumer-property --consumer.config --command-property: -
 console-producer
@@ -172,9 +172,8 @@ dump-log
     --files --deep-iteration --cluster-metadata-decoder --offsets-decoder: log dump
     --transaction-log-decoder --share-group-state-decoder: log dump
     --print-data-log: log dump --records
-    --max-bytes: log dump --limit
     --index-sanity-check --verify-index-only: log verify
-    --skip-record-metadata --max-message-size: -
+    --skip-record-metadata --max-message-size --max-bytes: -
     --key-decoder-class --value-decoder-class --remote-log-metadata-decoder: -
 features
 features describe
@@ -212,7 +211,8 @@ leader-election
     --all-topic-partitions: cluster rebalance
     --election-type --partition --topic --path-to-json-file --admin.config: -
 log-dirs
-    --describe --topic-list: topic describe
+    --describe: cluster describe
+    --topic-list: topic describe
     --broker-list: -
 metadata-quorum
     --bootstrap-controller: -
@@ -226,15 +226,15 @@ metadata-quorum remove-controller
 producer-perf-test
     --topic: bench --topic
     --record-size: bench --size
-    --num-records: bench --duration
-    --throughput --key-distribution --payload-delimiter --payload-file --payload-monotonic: -
+    --num-records --throughput --key-distribution --payload-delimiter --payload-file --payload-monotonic: -
     --print-metrics --producer-props --producer.config --command-property --random-seed: -
     --record-key-range --reporting-interval --transaction-duration-ms --transactional-id: -
     --warmup-records: -
 reassign-partitions
-    --generate --list --verify --broker-list --topics-to-move-json-file: cluster drain --dry-run
-    --execute --reassignment-json-file: cluster drain
+    --generate: cluster drain --dry-run
+    --execute: cluster drain
     --cancel: cluster drain --cancel
+    --list --verify --broker-list --topics-to-move-json-file --reassignment-json-file: -
     --additional --disable-rack-aware --disallow-replication-factor-change --preserve-throttles: -
     --replica-alter-log-dirs-throttle --throttle --bootstrap-controller: -
 replica-verification
@@ -278,8 +278,7 @@ storage feature-dependencies
 storage random-uuid
 streams-application-reset
     --application-id --input-topics --internal-topics --dry-run: streams reset
-    --force: streams reset --execute
-    --config-file --from-file --intermediate-topics --shift-by --by-duration: -
+    --force --config-file --from-file --intermediate-topics --shift-by --by-duration: -
     --to-datetime --to-earliest --to-latest --to-offset: -
 streams-groups
     --list: group list

@@ -57,6 +57,10 @@ class RegistryError(ClientError):
     """The registry cannot be reached, or returned an error."""
 
 
+class UnreachableRegistryError(RegistryError):
+    """No address of the registry responded in time, or each had a failure."""
+
+
 class NotRegisteredError(RegistryError):
     """The registry does not have the schema or the subject."""
 
@@ -205,7 +209,7 @@ class Registry:
         except NotRegisteredError:
             raise
         except RegistryError as error:
-            raise RegistryError(f"subject {subject}: {error}", error.advice) from None
+            raise type(error)(f"subject {subject}: {error}", error.advice) from None
 
     def _version(self, subject: str, version: str) -> Registered:
         found = self._request("GET", f"/subjects/{_quoted(subject)}/versions/{version}")
@@ -266,7 +270,7 @@ class Registry:
                     reason = str(getattr(error, "reason", error)) or type(error).__name__
             if not backoff.pause(deadline):
                 addresses = ", ".join(self._settings.urls)
-                raise RegistryError(
+                raise UnreachableRegistryError(
                     f"the schema registry at {addresses} does not respond: {reason}",
                     f"Check {self._settings.names.url}.",
                 )

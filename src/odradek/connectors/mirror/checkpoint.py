@@ -40,6 +40,8 @@ from odradek.model.topic_partition import TopicPartition
 log = logging.getLogger(__name__)
 
 _PAUSE_SECONDS = 1.0
+_WITHOUT_MEMBERS = ("Empty", "Dead")
+"""Old brokers call a group dead that does not exist."""
 
 
 class MirrorCheckpointTask(SourceTask):
@@ -56,8 +58,6 @@ class MirrorCheckpointTask(SourceTask):
         self._scheduler: Scheduler | None = None
         self._source: Cluster | None = None
         self._target: Cluster | None = None
-        self._at_target: dict[str, Offsets] = {}
-        """The offsets at the target of groups without members there."""
 
     def start(self, config: Config) -> None:
         """See `Task`."""
@@ -95,10 +95,7 @@ class MirrorCheckpointTask(SourceTask):
         self._is_ready = True
         every = found.interval_s("sync.group.offsets")
         self._scheduler.repeat(
-            "reading the offsets of groups at the target", self._read_target, every, at_once=True
-        )
-        self._scheduler.repeat(
-            "setting the offsets of groups at the target", self._commit, every, at_once=False
+            "setting the offsets of groups at the target", self._sync_target, every, at_once=False
         )
 
     def _load_checkpoints(self) -> bool:
@@ -164,29 +161,34 @@ class MirrorCheckpointTask(SourceTask):
             source_offset=source_offset(0),
         )
 
-    def _read_target(self) -> None:
-        """Read the offsets at the target of groups that have no members there."""
+    def _sync_target(self) -> None:
+        """Set the translated offsets at the target. They are read first: none is set back."""
         assert self._target is not None, "it is started"
-        for name, group in describe_groups(self._target, self._groups).items():
-            if isinstance(group, Group) and group.state == "Empty":
-                self._at_target[name] = fetch_offsets(self._target, name)
-            elif isinstance(group, ClientError) and not _is_not_found(group):
-                log.error("group %s at the target cannot be described: %s", name, group)
-
-    def _commit(self) -> None:
-        assert self._target is not None, "it is started"
-        wanted = self._checkpoints.to_commit(self._at_target)
-        for group, offsets in wanted.items():
+        for group, offsets in self._checkpoints.to_commit(self._without_members()).items():
             try:
                 self._tell(group, commit_offsets(self._target, group, offsets))
             except ClientError as error:
                 log.error("the offsets of group %s cannot be set: %s", group, error)
-        self._at_target.clear()
+
+    def _without_members(self) -> dict[str, Offsets]:
+        """Return the offsets at the target of groups that have no members there, or do not exist."""
+        assert self._target is not None, "it is started"
+        found: dict[str, Offsets] = {}
+        for name, group in describe_groups(self._target, self._groups).items():
+            if _is_not_found(group):
+                found[name] = {}
+            elif isinstance(group, ClientError):
+                log.error("group %s at the target cannot be described: %s", name, group)
+            elif group.state in _WITHOUT_MEMBERS:
+                found[name] = fetch_offsets(self._target, name)
+            else:
+                _tell_of_members(name)
+        return found
 
     def _tell(self, group: str, found: dict[TopicPartition, ClientError | None]) -> None:
         error = next((each for each in found.values() if each is not None), None)
         if isinstance(error, BrokerError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID:
-            log.warning("group %s has members at the target, so its offsets are not set", group)
+            _tell_of_members(group)
         elif error is not None:
             log.error("the offsets of group %s cannot be set: %s", group, error)
 
@@ -202,8 +204,12 @@ class MirrorCheckpointTask(SourceTask):
                 each.close()
 
 
-def _is_not_found(error: ClientError) -> bool:
-    return isinstance(error, BrokerError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND
+def _is_not_found(found: Group | ClientError) -> bool:
+    return isinstance(found, BrokerError) and found.code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _tell_of_members(group: str) -> None:
+    log.warning("group %s has members at the target, so its offsets are not set", group)
 
 
 class MirrorCheckpointConnector(SourceConnector):

@@ -61,14 +61,13 @@ class Checkpoints:
     ) -> dict[str, dict[TopicPartition, CommittedOffset]]:
         """Return the offsets to set at the target by group.
 
-        `at_target` has the offsets there of groups without members. A group that is not in it may be new,
-        or have members: then the coordinator refuses the offsets. Offsets are never set back.
+        `at_target` has the present offsets there of the groups that may be set: those without members.
+        Offsets are not set back.
         """
         found: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        for group, checkpoints in list(self._last.items()):
-            present = at_target.get(group, {})
+        for group, present in at_target.items():
             wanted = {}
-            for partition, each in list(checkpoints.items()):
+            for partition, each in list(self._last.get(group, {}).items()):
                 there = present.get(partition)
                 if there is None or there.offset < each.downstream:
                     wanted[partition] = CommittedOffset(each.downstream, -1, each.metadata)

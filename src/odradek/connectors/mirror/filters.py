@@ -61,42 +61,42 @@ class Names:
         return self._pattern is not None and self._pattern.matches(name)
 
 
-class TopicFilter:
-    """Selects topics (`DefaultTopicFilter`)."""
+class _Selection:
+    """Accepts names that one list has and another one has not."""
+
+    _included: ClassVar[tuple[str, Sequence[str]]]
+    """The setting with the names, and its default."""
+    _excluded: ClassVar[tuple[str, Sequence[str]]]
+    """The setting with the names that are left out, and its default."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        """Take the configuration of the connector.
+
+        Raises:
+            ConfigError: a list is not of regular expressions.
+        """
+        self._wanted = Names(config, *self._included)
+        self._unwanted = Names(config, *self._excluded)
+
+    def accepts(self, name: str) -> bool:
+        """Return whether a topic or group is selected."""
+        return name in self._wanted and name not in self._unwanted
+
+
+class TopicFilter(_Selection):
+    """Selects the topics that are copied (`DefaultTopicFilter`)."""
 
     java_name: ClassVar[str] = _PACKAGE + "DefaultTopicFilter"
-
-    def __init__(self, config: Mapping[str, str]) -> None:
-        """Take the configuration of the connector.
-
-        Raises:
-            ConfigError: a list is not of regular expressions.
-        """
-        self._included = Names(config, "topics", TOPICS)
-        self._excluded = Names(config, "topics.exclude", TOPICS_EXCLUDE)
-
-    def accepts(self, topic: str) -> bool:
-        """Return whether a topic is copied."""
-        return topic in self._included and topic not in self._excluded
+    _included = ("topics", TOPICS)
+    _excluded = ("topics.exclude", TOPICS_EXCLUDE)
 
 
-class GroupFilter:
-    """Selects groups (`DefaultGroupFilter`)."""
+class GroupFilter(_Selection):
+    """Selects the groups that checkpoints are made for (`DefaultGroupFilter`)."""
 
     java_name: ClassVar[str] = _PACKAGE + "DefaultGroupFilter"
-
-    def __init__(self, config: Mapping[str, str]) -> None:
-        """Take the configuration of the connector.
-
-        Raises:
-            ConfigError: a list is not of regular expressions.
-        """
-        self._included = Names(config, "groups", GROUPS)
-        self._excluded = Names(config, "groups.exclude", GROUPS_EXCLUDE)
-
-    def accepts(self, group: str) -> bool:
-        """Return whether checkpoints are made for a group."""
-        return group in self._included and group not in self._excluded
+    _included = ("groups", GROUPS)
+    _excluded = ("groups.exclude", GROUPS_EXCLUDE)
 
 
 class PropertyFilter:

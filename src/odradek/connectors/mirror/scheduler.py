@@ -72,11 +72,6 @@ class Scheduler:
         if threading.current_thread() is not self._thread:
             self._thread.join(_END_SECONDS)
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the work is to end."""
-        return self._is_closed
-
     def _next(self) -> tuple[float, int, str, Step, float | None] | None:
         with self._condition:
             while not self._is_closed:

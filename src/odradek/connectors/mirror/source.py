@@ -119,13 +119,14 @@ class MirrorSourceConnector(SourceConnector):
         )
         self._properties = found.filter("config.property.filter.class")
         self._source = make_cluster(found.client("source", "admin", "replication-source-admin"))
+        self._clusters.append(self._source)
         self._target = make_cluster(found.client("target", "admin", "replication-target-admin"))
-        self._clusters = [self._source, self._target]
+        self._clusters.append(self._target)
         scheduler = self._scheduler = Scheduler(found.label, found.timeout_s)
 
         scheduler.execute("making the topic of offset syncs", self._create_syncs_topic)
         scheduler.execute("looking for topics", self._load)
-        scheduler.execute("making topics at the target", self._create_missing)
+        scheduler.execute("making topics at the target", lambda: self._create_missing(self._known))
         scheduler.execute("looking for topics at the target", self._load_target)
         every = found.interval_s
         scheduler.repeat("copying ACLs", self._sync_acls, every("sync.topic.acls"), at_once=True)
@@ -217,12 +218,12 @@ class MirrorSourceConnector(SourceConnector):
             new = set(partitions_of(source)) - set(partitions_of(self._known))
             gone = set(partitions_of(self._known)) - set(partitions_of(source))
             log.info("%s: %s new partitions, %s are gone", self._config.label, len(new), len(gone))
-            self._known = source
-            self._create_missing()
+            self._create_missing(source)
+            self._known = source  # if that has failed, the next time begins from here again
             self.context.request_task_reconfiguration()
 
-    def _create_missing(self) -> None:
-        plan = self._flow.plan(self._known, self._at_target)
+    def _create_missing(self, source: Counts) -> None:
+        plan = self._flow.plan(source, self._at_target)
         if plan.new:
             self._create(plan.new)
         for topic, count in plan.bigger.items():

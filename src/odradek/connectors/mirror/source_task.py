@@ -127,24 +127,25 @@ class MirrorSourceTask(SourceTask):
         with self._reading:
             if self._consumer is None or self._stopping.is_set():
                 return None
-            try:
-                records = self._read(self._consumer)
-            except ClientError as error:
-                log.warning("%s: the source cannot be read: %s", self._config.label, error)
-                self._stopping.wait(_PAUSE_SECONDS)
-                return None
+            records = self._read(self._consumer)
         return records or None
 
     def _read(self, consumer: Consumer) -> list[SourceRecord]:
+        """Return records of some batches. Those before an error are returned: the position is behind them."""
         records: list[SourceRecord] = []
         deadline = time.monotonic() + self._timeout_s
         while not self._stopping.is_set():
-            batch = consumer.poll(0.0 if records else _LOOK_SECONDS)
-            if batch is not None:
-                records += self._copies(batch)
-                if len(records) >= _RECORDS_MAX:
-                    break
-            elif records or time.monotonic() >= deadline:
+            try:
+                batch = consumer.poll(0.0 if records else _LOOK_SECONDS)
+                if batch is not None:
+                    records += list(self._copies(batch))  # all of a batch, or nothing
+            except ClientError as error:
+                log.warning("%s: the source cannot be read: %s", self._config.label, error)
+                if not records:
+                    self._stopping.wait(_PAUSE_SECONDS)
+                break
+            is_full = len(records) >= _RECORDS_MAX
+            if is_full or (batch is None and (records or time.monotonic() >= deadline)):
                 break
         return records
 

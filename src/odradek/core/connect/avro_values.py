@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from odradek.core.connect.avro_schemas import (
+    AVRO_TYPES,
     ENUM,
     KEY,
     NAMESPACE,
@@ -36,20 +37,6 @@ from odradek.core.connect.data import (
 )
 from odradek.core.connect.errors import DataError
 
-_FIELDS = {
-    Type.INT8: "int",
-    Type.INT16: "int",
-    Type.INT32: "int",
-    Type.INT64: "long",
-    Type.FLOAT32: "float",
-    Type.FLOAT64: "double",
-    Type.BOOLEAN: "boolean",
-    Type.STRING: "string",
-    Type.BYTES: "bytes",
-    Type.ARRAY: "array",
-    Type.MAP: "map",
-}
-"""The fields of the record for values without a schema."""
 _ANYTHING = (
     ("boolean", BOOLEAN),
     ("bytes", BYTES),
@@ -124,7 +111,7 @@ def _branch(schema: Schema, value: Struct) -> Any:
             if ENUM in each.schema.parameter_map:
                 return each.schema.parameter_map[ENUM], written
             is_list = each.schema.type == Type.MAP and not is_plain_map(each.schema)
-            return "array" if is_list else _FIELDS[each.schema.type], written
+            return "array" if is_list else AVRO_TYPES[each.schema.type], written
     return _written(schema, None)
 
 
@@ -141,7 +128,7 @@ def _anything(value: Any) -> dict[str, Any]:
         found = [{KEY: _anything(k), VALUE: _anything(v)} for k, v in value.items()]
     elif kind == Type.BYTES:
         found = bytes(value)
-    return {_FIELDS[kind]: found}
+    return {AVRO_TYPES[kind]: found}
 
 
 def from_avro(schema: Schema | None, value: Any) -> Any:

@@ -407,13 +407,14 @@ class _Reader:
     def _object(self, found: Json, word: str | None) -> Schema:
         if word == "map":
             return map_schema(STRING, self.made(found.get("additionalProperties")))
-        order: dict[int, tuple[str, Json]] = {}
-        for name, each in found.get("properties", {}).items():
-            index = each.get(INDEX) if isinstance(each, Mapping) else None
-            order[len(order) if index is None else index] = (name, each)
+        properties: Mapping[str, Json] = found.get("properties", {})
+        order = {
+            name: each.get(INDEX, position) if isinstance(each, Mapping) else position
+            for position, (name, each) in enumerate(properties.items())
+        }
         fields = tuple(
-            Field(name, index, self.made(each))
-            for index, (_, (name, each)) in enumerate(sorted(order.items(), key=lambda e: e[0]))
+            Field(name, index, self.made(properties[name]))
+            for index, name in enumerate(sorted(properties, key=order.__getitem__))
         )
         return Schema(Type.STRUCT, fields=fields)
 
