@@ -158,7 +158,7 @@ def test_all_addresses_change_with_asyncio(moving):
 
 def test_without_recovery_only_the_known_brokers_are_tried(moving):
     moving.create_topics({"t": 1})
-    short = {"delivery_timeout_ms": 1_500, "request_timeout_ms": 1_000}
+    short = {"delivery_timeout_ms": 5_000, "request_timeout_ms": 1_000}
     producer = Producer(settings(moving), metadata_recovery_strategy="none", **short)
     producer.send("t", b"0").wait(60)
     moving.move()

@@ -57,8 +57,11 @@ def read(broker, topic):
     found = {index: [] for index in range(3)}
     with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
         consumer.assign([(topic, index, 0) for index in found])
-        for batch in consumer.batches(timeout=0.5):
-            found[batch.partition] += [(each.key, each.value, each.headers) for each in batch]
+        left = sum(consumer.end_offsets(*((topic, index) for index in found)).values())
+        while left:
+            for each in consumer.poll(10) or ():
+                found[each.partition].append((each.key, each.value, each.headers))
+                left -= 1
     return found
 
 

@@ -14,14 +14,12 @@ aborted. A member that comes later waits for pending offsets when it asks where 
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from odradek.client.cluster import Cluster
 from odradek.client.consuming.consumer import Consumer
-from odradek.client.errors import ClientError
 from odradek.client.group_metadata import GroupMetadata
 from odradek.client.producer import Producer
 from odradek.core.streams.model.errors import StreamsError
@@ -34,7 +32,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.spark import resolution
 from odradek.streams.on_spark.members import check_members
 from odradek.streams.process.positions import decode
-from odradek.streams.process.records import committed_offset, consumed, now_ms, send
+from odradek.streams.process.records import committed_offset, consumed, now_ms, quietly, send
 from odradek.streams.process.restoring import read_whole
 from odradek.streams.process.settings import (
     MAIN_CONSUMER,
@@ -275,5 +273,4 @@ class RunningTask:
         if self._in_transaction:
             closing.insert(0, self._producer.abort_transaction)
         for close in closing:
-            with contextlib.suppress(ClientError):  # a fenced producer has nothing to abort
-                close()
+            quietly(close)

@@ -1,4 +1,4 @@
-"""Records and offsets between the clients and the tasks."""
+"""What runners of tasks do with their clients: records, offsets, and the end."""
 
 from __future__ import annotations
 
@@ -57,6 +57,14 @@ def delete_read(settings: WorkerSettings, before: Mapping[TopicPartition, int]) 
             admin.delete_records(dict(before))
     except ClientError as error:
         log.warning("records of repartition topics are not deleted yet: %s", error)
+
+
+def quietly(close: Callable[[], None]) -> None:
+    """Close a client. If it fails, the log says so."""
+    try:
+        close()
+    except ClientError as error:
+        log.warning("not closed properly: %s", error)
 
 
 def now_ms() -> int:

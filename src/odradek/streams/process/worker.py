@@ -38,6 +38,7 @@ from odradek.streams.process.records import (
     consumed,
     delete_read,
     now_ms,
+    quietly,
     send,
 )
 from odradek.streams.process.restoring import read_whole
@@ -235,7 +236,7 @@ class Worker:
         self._has_failed = True
         self._abort()
         self._renew_producer()
-        _quietly(self._consumer.unsubscribe)
+        quietly(self._consumer.unsubscribe)
         self._forget(list(self._owned))
         self._has_failed = False
         self._join()
@@ -385,7 +386,7 @@ class Worker:
     def _renew_producer(self) -> None:
         """Take another transactional id, because the transaction may have ended without this process."""
         if self._settings.exactly_once:
-            _quietly(lambda: self._producer.close(0))
+            quietly(lambda: self._producer.close(0))
             self._producer = make_producer(self._topology.application_id, self._settings)
 
     # -- tasks ----------------------------------------------------------------------------------
@@ -471,7 +472,7 @@ class Worker:
         if self._service is not None:
             closing.append(self._service.stop)
         for close in closing:
-            _quietly(close)
+            quietly(close)
 
 
 def has_lost_tasks(error: BaseException | None) -> bool:
@@ -483,10 +484,3 @@ def has_lost_tasks(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
-
-
-def _quietly(close: Callable[[], None]) -> None:
-    try:
-        close()
-    except ClientError as error:
-        log.warning("not closed properly: %s", error)
