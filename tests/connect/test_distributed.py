@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.connect.distributed_lab import Caller, InProcess, settings, until
+from tests.connect.distributed_lab import PATIENCE_SECONDS, Caller, InProcess, settings, until
 from tests.connect.lab import error
 from tests.connect.test_worker_process import properties
 from tests.connect.topics_script import RECORDED, found_in, play
@@ -17,9 +17,13 @@ from tests.support.child import ODRADEK, Child
 
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
+from odradek.connect.clients import Clients
 from odradek.connect.distributed import DistributedWorker
 from odradek.connect.registry import installed_plugins
+from odradek.connect.topic_log import TopicLog, TopicSpec
+from odradek.core.connect.config_log import TaskId
 from odradek.core.connect.errors import ConfigError
+from odradek.core.connect.status_log import Status, StatusLog, status_record
 from odradek.testing import Broker
 
 
@@ -219,3 +223,40 @@ def test_tasks_of_a_killed_worker_move_and_nothing_is_lost(bootstrap: str, tmp_p
     finally:
         for each in workers:
             each.close()
+
+
+def test_a_record_that_is_too_large_is_left_out(bootstrap: str) -> None:
+    """The states of tasks have the traces of errors, which may be long."""
+    seen: list[bytes | None] = []
+    spec = TopicSpec("traces", "status.storage.topic", "statuses", 1, 1, {})
+    clients = Clients({"bootstrap.servers": bootstrap})
+    log = TopicLog(spec, clients, "traces", lambda _key, value, _offset: seen.append(value))
+    try:
+        log.start()
+        log.send(b"task", b"x" * 2_000_000)
+        log.send(b"task", b"short")
+        log.flush(PATIENCE_SECONDS)
+        log.read_to_end(PATIENCE_SECONDS)
+    finally:
+        log.stop()
+    assert seen == [b"short"]
+
+
+def test_states_may_change_while_they_are_listed() -> None:
+    log = StatusLog()
+    running = Status("RUNNING", "worker", 1)
+    log.replay(*status_record(TaskId("one", 0), running))
+    found = []
+    for each in log.all_tasks():
+        found.append(each)
+        log.replay(*status_record(TaskId("one", 1), running))
+        log.replay(*status_record(TaskId("two", 0), running))
+    assert found == [TaskId("one", 0)]
+
+
+def test_an_advertised_ipv6_address_has_brackets(bootstrap: str) -> None:
+    given = settings(bootstrap, "six", rest_advertised_port=8083)
+    worker = DistributedWorker({**given, "rest.advertised.host.name": "::1"}, installed_plugins())
+    worker.start()
+    worker.stop()
+    assert worker.worker_id == "[::1]:8083"

@@ -8,8 +8,10 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tests.connect.distributed_lab import InProcess, settings, until
@@ -20,6 +22,10 @@ from odradek.client.cluster import Cluster
 from odradek.client.consuming.to_ends import read_to_ends, records_of
 from odradek.client.core.fetch_settings import READ_COMMITTED
 from odradek.connect import SourceConnector, SourceRecord, SourceTask
+from odradek.connect.exact_source_runner import ExactSourceRunner, Guard
+from odradek.core.connect.config_log import TargetState, TaskId
+from odradek.core.connect.errors import ConnectError
+from odradek.core.connect.source_task import Boundary
 from odradek.model.topic_partition import TopicPartition
 from odradek.testing import Broker
 
@@ -110,6 +116,35 @@ def test_a_task_ends_its_transactions(bootstrap: str, host: str) -> None:
         until(lambda: committed(bootstrap, group) == wanted, "the records")
         found = worker.ask("GET", "/connectors/marks/offsets").body["offsets"]
         assert found == [{"partition": {"marks": "x"}, "offset": {"round": 2, "number": 9}}]
+
+
+def test_a_task_that_may_not_start_closes_its_connections() -> None:
+    def refuse(_: object) -> None:
+        raise ConnectError("the leader refuses")
+
+    listener, pipeline, topics = Mock(), Mock(), Mock()
+    runner = ExactSourceRunner(
+        TaskId("one", 0),
+        TargetState.STARTED,
+        listener,
+        make=MarkingTask,
+        config={},
+        pipeline=pipeline,
+        make_errors=Mock(),
+        make_producer=Mock(),
+        open_offsets=nullcontext,
+        topics=topics,
+        flush_interval_ms=1,
+        flush_timeout_ms=1,
+        guard=Guard(refuse, Mock()),
+        boundary=Boundary.POLL,
+        interval_ms=1,
+    )
+    runner.run()
+    (told,) = listener.task_state.call_args_list
+    assert told.args[:2] == (TaskId("one", 0), "FAILED")
+    pipeline.close.assert_called_once_with()
+    topics.close.assert_called_once_with()
 
 
 # -- kills ------------------------------------------------------------------------------------

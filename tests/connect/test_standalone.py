@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.connect.lab import Lab, error
 
+from odradek.client.admin.topics import NewTopic, create_topics
+from odradek.client.cluster import Cluster
 from odradek.connect import SinkConnector, SinkTask, SourceConnector, SourceRecord, SourceTask
 from odradek.connect.standalone import read_connector
 from odradek.core.connect import java_map
@@ -313,3 +315,20 @@ def test_numbers_for_prometheus(broker, tmp_path: Path):
         wanted = 'source_record_write_total{connector="counted",task="0"} 3.0'
         lab.until(lambda: wanted in lab.text("/metrics"))
         assert 'connector_health{connector="counted",health="HEALTHY"} 1.0' in lab.text("/metrics")
+
+
+def test_an_offset_that_cannot_be_deleted_is_an_error(broker: Broker, tmp_path: Path) -> None:
+    bootstrap = broker.bootstrap_servers
+    entries = [
+        {"partition": {"kafka_topic": topic, "kafka_partition": 0}, "offset": offset}
+        for topic, offset in (("reset", {"kafka_offset": 0}), ("not-there", None))
+    ]
+    config = {"connector.class": "FileStreamSink", "topics": "reset", "file": "/dev/null"}
+    with Cluster(bootstrap) as cluster:
+        create_topics(cluster, [NewTopic("reset", 1, 1)])
+    with Lab(bootstrap, tmp_path) as lab:
+        body = {"name": "reset", "config": config, "initial_state": "STOPPED"}
+        assert lab.ask("POST", "/connectors", body).status == 201
+        got = lab.ask("PATCH", "/connectors/reset/offsets", {"offsets": entries})
+        assert got.status == 500
+        assert "Failed to alter consumer group offsets" in got.body["message"]

@@ -15,7 +15,6 @@ import logging
 import queue
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -28,7 +27,7 @@ from odradek.connect import forwarding
 from odradek.connect.clients import Clients
 from odradek.connect.exact_source_runner import Guard
 from odradek.connect.group import WorkerGroup
-from odradek.connect.herder import Config, Herder, Json, done, pass_on, texts
+from odradek.connect.herder import Herder, Json, done, followed, texts
 from odradek.connect.offset_stores import TopicStores
 from odradek.connect.runner import trace_of
 from odradek.connect.topic_stores import (
@@ -41,7 +40,13 @@ from odradek.connect.topic_stores import (
 from odradek.core.connect import herder_messages as m
 from odradek.core.connect.api import TooManyTasksError
 from odradek.core.connect.client_names import transactional_id
-from odradek.core.connect.config_log import ConfigLog, RestartRequest, TargetState, TaskId
+from odradek.core.connect.config_log import (
+    Config,
+    ConfigLog,
+    RestartRequest,
+    TargetState,
+    TaskId,
+)
 from odradek.core.connect.distributed_checks import distributed_checks
 from odradek.core.connect.errors import ConfigError, ConnectError, RestError
 from odradek.core.connect.group_protocol import SESSIONED
@@ -183,14 +188,10 @@ class DistributedHerder(Herder):
 
     def _feed(self, event: m.Event) -> None:
         """Give an event to the machine, and perform what it decides."""
-        events: deque[m.Event] = deque([event])
-        while events:
-            actions = self._machine.handle(self._now_ms(), events.popleft())
-            self._note_stage(self._machine.stage or "polling the group coordinator")
-            for each in actions:
-                found = self._perform(each)
-                if found is not None:
-                    events.append(found)
+        actions = self._machine.handle(self._now_ms(), event)
+        self._note_stage(self._machine.stage or "polling the group coordinator")
+        for each in actions:
+            self._perform(each)
 
     def _note_stage(self, stage: str) -> None:
         if stage != self._stage[0]:
@@ -215,14 +216,14 @@ class DistributedHerder(Herder):
 
     # -- actions --------------------------------------------------------------------------------
 
-    def _perform(self, action: m.Action) -> m.Event | None:
-        """Perform an action. Return what follows at once."""
+    def _perform(self, action: m.Action) -> None:
         match action:
             case m.Write() | m.ReadToEnd() | m.ClaimPrivilege():
                 self._io.submit(self._use_topic, action)
             case m.Join():
                 self._group.join()
-            case m.Leave():
+            case m.Leave(reason):
+                log.warning("the worker leaves its group: %s", reason)
                 self._group.leave()
             case m.GoOn(metadata):
                 self._group.go_on(metadata)
@@ -244,7 +245,6 @@ class DistributedHerder(Herder):
                 super().set_cluster_logger(name, level)
             case _:
                 self._run_work(action)
-        return None
 
     def _use_topic(self, action: m.Write | m.ReadToEnd | m.ClaimPrivilege) -> None:
         """Read or write the topic of configurations, and tell the machine. This is another thread."""
@@ -534,17 +534,3 @@ class DistributedHerder(Herder):
 def mapped(first: Future[Any], function: Callable[[Any], Any]) -> Future[Any]:
     """Return the future of a function of the result of another."""
     return followed(first, lambda result: done(function(result)))
-
-
-def followed(first: Future[Any], function: Callable[[Any], Future[Any]]) -> Future[Any]:
-    """Return the future that a function makes of the result of another."""
-    last: Future[Any] = Future()
-
-    def next_step(inner: Future[Any]) -> None:
-        try:
-            function(inner.result()).add_done_callback(lambda found: pass_on(found, last))
-        except Exception as error:  # noqa: BLE001 - it is the result
-            last.set_exception(error)
-
-    first.add_done_callback(next_step)
-    return last

@@ -94,9 +94,6 @@ class ExactSourceRunner(SourceRunner):
                     self._call(self._source.stop)
             finally:
                 producer.close(0)
-                self._pipeline.close()
-                if self._topics is not None:
-                    self._topics.close()
 
     def _take_id(self, producer: Producer) -> bool:
         """Fence the earlier producer of this task. Return False if the task shall stop."""

@@ -28,7 +28,13 @@ from odradek.connect.variables import Variables
 from odradek.connect.worker import Worker
 from odradek.core.connect import answers
 from odradek.core.connect import connector_config as base
-from odradek.core.connect.config_log import ConfigLog, RestartRequest, TargetState, TaskId
+from odradek.core.connect.config_log import (
+    Config,
+    ConfigLog,
+    RestartRequest,
+    TargetState,
+    TaskId,
+)
 from odradek.core.connect.distributed_checks import Check
 from odradek.core.connect.errors import bad_request, not_found
 from odradek.core.connect.plugins import CONNECTORS, Plugins
@@ -40,7 +46,6 @@ from odradek.core.connect.worker_config import WorkerConfig
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
-Config = Mapping[str, str | None]
 
 _OF_PRINCIPALS = ("sasl.jaas.config", "sasl.mechanism", "security.protocol")
 """What the policy Principal allows connectors to override."""
@@ -356,22 +361,14 @@ class Herder:
         self, name: str, config: Config, state: TargetState | None, *, may_replace: bool
     ) -> Future[tuple[bool, Json]]:
         """Create or change a connector: whether it was created, and what it is now."""
-        done: Future[tuple[bool, Json]] = Future()
 
-        def validated(found: Future[Json]) -> None:
-            error = found.exception()
-            if error is not None:
-                done.set_exception(error)
-                return
-            text = error_text(found.result())
+        def put(validated: Json) -> Future[tuple[bool, Json]]:
+            text = error_text(validated)
             if text is not None:
-                done.set_exception(bad_request(text))
-                return
-            put = self.submit(self.put, name, config, state, may_replace)
-            put.add_done_callback(lambda inner: pass_on(inner, done))
+                raise bad_request(text)
+            return self.submit(self.put, name, config, state, may_replace)
 
-        self.validate(config).add_done_callback(validated)
-        return done
+        return followed(self.validate(config), put)
 
     def _need(self, name: str, text: str = "Connector {} not found") -> None:
         if name not in self.log:
@@ -413,3 +410,21 @@ def pass_on(inner: Future[Any], outer: Future[Any]) -> None:
         outer.set_result(inner.result())
     else:
         outer.set_exception(error)
+
+
+def followed(first: Future[Any], function: Callable[[Any], Future[Any]]) -> Future[Any]:
+    """Return the future that a function makes of the result of another."""
+    last: Future[Any] = Future()
+
+    def next_step(inner: Future[Any]) -> None:
+        error = inner.exception()
+        if error is not None:
+            last.set_exception(error)
+            return
+        try:
+            function(inner.result()).add_done_callback(lambda found: pass_on(found, last))
+        except Exception as failure:  # noqa: BLE001 - it is the result
+            last.set_exception(failure)
+
+    first.add_done_callback(next_step)
+    return last

@@ -103,7 +103,8 @@ class OffsetChanges:
                 for failure in commit_offsets(cluster, group, kept).values():
                     _raise(failure, name)
             if gone:
-                delete_offsets(cluster, group, gone)
+                for failure in delete_offsets(cluster, group, gone).values():
+                    _raise(failure, name)
             return answers.offsets_message(is_known=is_known, is_reset=False)
 
 

@@ -27,7 +27,12 @@ from odradek.connect.herder import Herder
 from odradek.connect.loggers import is_level
 from odradek.connect.metrics import metrics_text
 from odradek.core.connect import answers
-from odradek.core.connect.config_log import RestartRequest, TargetState, TaskId
+from odradek.core.connect.config_log import (
+    INITIAL_STATES,
+    RestartRequest,
+    TargetState,
+    TaskId,
+)
 from odradek.core.connect.errors import ConnectError, RestError, bad_request, not_found
 from odradek.core.connect.herder_messages import Redirect
 from odradek.core.connect.java_text import json_bytes
@@ -44,11 +49,6 @@ _FORWARDED = (
 )
 """The headers that go along with a forwarded request."""
 REQUEST_SECONDS, HEALTH_SECONDS = 90.0, 10.0
-_STATES = {
-    "RUNNING": TargetState.STARTED,
-    "PAUSED": TargetState.PAUSED,
-    "STOPPED": TargetState.STOPPED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +292,9 @@ class RestApi:
         name = str(body.get("name") or "").strip()
         config = _config(body.get("config"))
         state = body.get("initial_state")
-        if state is not None and str(state).upper() not in _STATES:
+        if state is not None and str(state).upper() not in INITIAL_STATES:
             raise RestError(500, f"No enum constant for initial_state: {state}")
-        initial = None if state is None else _STATES[str(state).upper()]
+        initial = None if state is None else INITIAL_STATES[str(state).upper()]
         config = _named(name, config)
         _, info = self._put(name, config, initial, may_replace=False)
         return Answer(201, info, (("Location", f"{request.base}/connectors/{name}"),))

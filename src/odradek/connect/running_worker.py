@@ -25,10 +25,11 @@ _WITHOUT_EFFECT = (
     "plugin.discovery",
     "plugin.path",
     "rest.advertised.listener",
+    "worker.unsync.backoff.ms",
 )
 """Settings of Java's worker that files have, and that mean nothing here."""
 _BETWEEN_WORKERS = re.compile(r"POST /connectors/[^/]+/tasks/?|PUT /connectors/[^/]+/fence/?")
-"""What needs no password: these requests are signed."""
+"""What needs no password: these requests are signed, unless `connect.protocol` is older than `sessioned`."""
 _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - these are compared with, not listened at
 
 
@@ -62,6 +63,8 @@ class RunningWorker:
         )
         own = socket.gethostname() if listener.host in _ANY_ADDRESS else listener.host
         host = self.config.parsed["rest.advertised.host.name"] or own
+        if ":" in host and not host.startswith("["):
+            host = f"[{host}]"
         port = self.config.parsed["rest.advertised.port"] or self._server.port
         self.worker_id = f"{host}:{port}"
         try:

@@ -116,8 +116,13 @@ class SourceRunner(Runner):
         return made
 
     def _run(self) -> None:
-        with self._open_offsets() as self._offsets:
-            self._run_with_offsets()
+        try:
+            with self._open_offsets() as self._offsets:
+                self._run_with_offsets()
+        finally:
+            self._pipeline.close()
+            if self._topics is not None:
+                self._topics.close()
 
     def _run_with_offsets(self) -> None:
         source: SourceTask = self._call(self._make_task)
@@ -134,9 +139,6 @@ class SourceRunner(Runner):
                     self._finish(source, producer, is_started=is_started)
             finally:
                 producer.close(0 if self._is_cancelled else self._flush_s)
-                self._pipeline.close()
-                if self._topics is not None:
-                    self._topics.close()
 
     def _loop(self, source: SourceTask, producer: Producer) -> None:
         self._commit_at = time.monotonic() + self._interval_s

@@ -13,16 +13,10 @@ from odradek.connect.herder import Herder
 from odradek.connect.running_worker import RunningWorker
 from odradek.connect.standalone_herder import StandaloneHerder
 from odradek.connect.stores import FileOffsetStore
-from odradek.core.connect.config_log import TargetState
+from odradek.core.connect.config_log import INITIAL_STATES
 from odradek.core.connect.errors import ConnectError
 from odradek.core.connect.java_text import json_bytes
 from odradek.core.connect.plugins import Plugins
-
-_STATES = {
-    "RUNNING": TargetState.STARTED,
-    "PAUSED": TargetState.PAUSED,
-    "STOPPED": TargetState.STOPPED,
-}
 
 
 class StandaloneWorker(RunningWorker):
@@ -47,7 +41,7 @@ class StandaloneWorker(RunningWorker):
         Raises:
             ConnectError: its configuration is invalid, or it does not start.
         """
-        initial = None if state is None else _STATES[state]
+        initial = None if state is None else INITIAL_STATES[state]
         self.herder.put_connector(name, config, initial, may_replace=True).result()
 
 
@@ -81,7 +75,7 @@ def read_connector(path: Path) -> tuple[str, dict[str, str | None], str | None]:
     state = None
     if isinstance(found.get("config"), dict):
         state = found.get("initial_state")
-        if state is not None and str(state).upper() not in _STATES:
+        if state is not None and str(state).upper() not in INITIAL_STATES:
             raise ConnectError(f"{path}: initial_state must be RUNNING, PAUSED or STOPPED")
         name = str(found.get("name") or "")
         config = {"name": name, **{k: _text(v) for k, v in found["config"].items()}}

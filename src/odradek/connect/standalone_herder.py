@@ -7,13 +7,14 @@ from concurrent.futures import Future
 from typing import Any
 
 from odradek.connect.clients import Clients
-from odradek.connect.herder import Config, Herder, Json, done, pass_on
+from odradek.connect.herder import Herder, Json, done, followed
 from odradek.connect.offset_stores import OneStore
 from odradek.connect.runner import trace_of
 from odradek.connect.stores import FileOffsetStore, MemoryConfigStore, MemoryStatusStore
 from odradek.core.connect import answers
 from odradek.core.connect import config_log as records
 from odradek.core.connect.config_log import (
+    Config,
     ConfigEvent,
     ConfigLog,
     RestartRequest,
@@ -71,17 +72,7 @@ class StandaloneHerder(Herder):
         self, first: Future[Any], function: Callable[..., Any], *arguments: Any
     ) -> Future[Any]:
         """Call a function in the herder's thread after a future, unless that fails."""
-        done: Future[Any] = Future()
-
-        def next_step(inner: Future[Any]) -> None:
-            error = inner.exception()
-            if error is not None:
-                done.set_exception(error)
-                return
-            self.submit(function, *arguments).add_done_callback(lambda last: pass_on(last, done))
-
-        first.add_done_callback(next_step)
-        return done
+        return followed(first, lambda _: self.submit(function, *arguments))
 
     def _start_connector(self, name: str) -> Future[Any]:
         state = self.log.target_state(name) or TargetState.STARTED
@@ -99,24 +90,15 @@ class StandaloneHerder(Herder):
             return done(None)
         if running.state != TargetState.STARTED:
             return done(None)
-        return self._then_with(running.task_configs(), self._take_tasks, name)
 
-    def _then_with(
-        self, first: Future[Any], function: Callable[..., Any], name: str
-    ) -> Future[Any]:
-        done: Future[Any] = Future()
-
-        def next_step(inner: Future[Any]) -> None:
-            error = inner.exception()
+        def note(found: Future[Any]) -> None:
+            error = found.exception()
             if error is not None:
                 self.connector_state(name, FAILED, trace_of(error))
-                done.set_exception(error)
-                return
-            submitted = self.submit(function, name, inner.result())
-            submitted.add_done_callback(lambda last: pass_on(last, done))
 
-        first.add_done_callback(next_step)
-        return done
+        made = running.task_configs()
+        made.add_done_callback(note)
+        return followed(made, lambda configs: self.submit(self._take_tasks, name, configs))
 
     def _take_tasks(self, name: str, configs: Sequence[Config]) -> None:
         if self.log.target_state(name) != TargetState.STARTED:

@@ -157,7 +157,7 @@ class TopicLog:
         starts = [(self.spec.name, each, 0) for each in range(self.partitions)]
         self._consumer.assign(starts)
         self._thread.start()
-        self.read_to_end(START_SECONDS)
+        self.read_to_end(START_SECONDS, per_step=True)
 
     def stop(self) -> None:
         """Stop following, and close the connections."""
@@ -193,8 +193,10 @@ class TopicLog:
                     self._positions = dict(found)
                     self._moved.notify_all()
 
-    def read_to_end(self, timeout_s: float) -> None:
+    def read_to_end(self, timeout_s: float, *, per_step: bool = False) -> None:
         """Wait until everything that the topic has now is read.
+
+        With `per_step`, the time begins anew whenever something was read.
 
         Raises:
             ConnectError: it takes longer than `timeout_s`.
@@ -215,7 +217,8 @@ class TopicLog:
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
                     raise ConnectError(f"topic {name} was not read to its end within {timeout_s} s")
-                self._moved.wait(left_s)
+                if self._moved.wait(left_s) and per_step:
+                    deadline = time.monotonic() + timeout_s
 
     def write(self, records: Iterable[tuple[bytes, bytes | None]], timeout_s: float) -> None:
         """Write records, and wait until they are in the topic.
@@ -239,13 +242,18 @@ class TopicLog:
             raise ConnectError(f"topic {self.spec.name} cannot be written: {error}") from error
 
     def send(self, key: bytes, value: bytes | None) -> None:
-        """Write a record, without waiting."""
+        """Write a record, without waiting for it. If that fails, the log says so."""
         assert self._producer is not None, "the log is started"
-        self._producer.send(self.spec.name, value, key=key, on_delivery=self._note)
+        try:
+            self._producer.send(
+                self.spec.name, value, key=key, on_delivery=lambda found: self._note(found.error)
+            )
+        except ClientError as error:
+            self._note(error)
 
-    def _note(self, delivery: Delivery) -> None:
-        if delivery.error is not None:
-            log.error("topic %s: a record is not written: %s", self.spec.name, delivery.error)
+    def _note(self, error: ClientError | None) -> None:
+        if error is not None:
+            log.error("topic %s: a record is not written: %s", self.spec.name, error)
 
     def flush(self, timeout_s: float) -> None:
         """Wait until everything that was sent is written, or has failed, but not longer."""

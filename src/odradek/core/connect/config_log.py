@@ -35,6 +35,14 @@ class TargetState(Enum):
     STOPPED = "STOPPED"
 
 
+INITIAL_STATES = {
+    "RUNNING": TargetState.STARTED,
+    "PAUSED": TargetState.PAUSED,
+    "STOPPED": TargetState.STOPPED,
+}
+"""What a new connector can be told to do, by the value of `initial_state`."""
+
+
 class TaskId(NamedTuple):
     """A task of a connector."""
 
@@ -236,7 +244,8 @@ class ConfigLog:
 
     def connectors(self) -> list[str]:
         """Return the names of the connectors."""
-        return [name for name, each in self._entries.items() if each.config is not None]
+        entries = list(self._entries.items())  # another thread may replay meanwhile
+        return [name for name, each in entries if each.config is not None]
 
     def __contains__(self, name: str) -> bool:
         entry = self._entries.get(name)

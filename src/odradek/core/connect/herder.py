@@ -25,6 +25,7 @@ from collections.abc import Callable
 from odradek.core.connect import herder_messages as m
 from odradek.core.connect.assignor import Work
 from odradek.core.connect.config_log import (
+    Config,
     ConfigEvent,
     ConnectorChanged,
     ConnectorRemoved,
@@ -50,7 +51,6 @@ from odradek.core.connect.group_protocol import (
 )
 from odradek.core.connect.herder_core import (
     PROTOCOLS,
-    Config,
     HerderSettings,
     Sleep,
     Steps,

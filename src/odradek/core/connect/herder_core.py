@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from odradek.core.connect import herder_messages as m
 from odradek.core.connect.assignor import Work
-from odradek.core.connect.config_log import ConfigLog, LogRecord, TargetState, TaskId
+from odradek.core.connect.config_log import Config, ConfigLog, LogRecord, TargetState, TaskId
 from odradek.core.connect.errors import ConnectError
 from odradek.core.connect.group_protocol import COMPATIBLE, EAGER, SESSIONED, Assignment
 from odradek.core.connect.leader import Leader
@@ -24,8 +24,6 @@ NOT_WRITTEN = (
     "Failed to write to config topic; this may be due to a transient error and the request can be safely "
     "retried"
 )
-
-Config = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Any
 from odradek.core.connect import answers
 from odradek.core.connect import config_log as records
 from odradek.core.connect import herder_messages as m
-from odradek.core.connect.config_log import RestartRequest, TargetState, TaskId
+from odradek.core.connect.config_log import Config, RestartRequest, TargetState, TaskId
 from odradek.core.connect.errors import ConnectError, bad_request, conflict, not_found
-from odradek.core.connect.herder_core import Config, HerderCore, HerderSettings, Steps
+from odradek.core.connect.herder_core import HerderCore, HerderSettings, Steps
 from odradek.core.connect.status_log import RESTARTING, Status, StatusLog
 
 REQUEST_WAIT_MS = 10_000

@@ -116,9 +116,9 @@ class StatusLog:
         return sorted(self._tasks.get(name, {}).items())
 
     def all_tasks(self) -> Iterator[TaskId]:
-        """Yield the tasks with a state."""
-        for name, tasks in self._tasks.items():
-            for number in tasks:
+        """Yield the tasks with a state. Another thread may replay meanwhile."""
+        for name, tasks in list(self._tasks.items()):
+            for number in list(tasks):
                 yield TaskId(name, number)
 
     def topics(self, connector: str) -> list[TopicUse]:
