@@ -59,7 +59,7 @@ def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
     except (ConnectError, OSError) as error:
         raise click.ClickException(str(error)) from error
     running.start()
-    click.echo(f"The worker is running. REST API: http://localhost:{running.port}", err=True)
+    click.echo(f"The worker is running. REST API: {running.local_url}", err=True)
     try:
         for name, config, state in files:
             running.create(name, config, state)
@@ -95,7 +95,7 @@ def distributed(worker: Path) -> None:
     except (ConnectError, OSError) as error:
         raise click.ClickException(str(error)) from error
     running.start()
-    click.echo(f"The worker is running. REST API: http://localhost:{running.port}", err=True)
+    click.echo(f"The worker is running. REST API: {running.local_url}", err=True)
     while not stopping.wait(_LOOK_SECONDS) and not running.has_ended.is_set():
         pass
     running.stop()

@@ -28,7 +28,7 @@ class DistributedWorker(RunningWorker):
         super().__init__(given, plugins, is_distributed=True)
 
     def _make_herder(self, plugins: Plugins) -> Herder:
-        url = f"http://{self.worker_id}/"
+        url = f"{self.scheme}://{self.worker_id}/"
         return DistributedHerder(
             self.config, plugins, self.clients, url, self.worker_id, self._failed
         )

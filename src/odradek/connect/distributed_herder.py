@@ -92,6 +92,7 @@ class DistributedHerder(Herder):
             topic_spec(config, "offset"), clients, f"{prefix}offsets", reads_committed=is_exact
         )
         self._is_exact = is_exact
+        self._forwarder = forwarding.Forwarder(config.given)
         if is_exact:
             self._exact_group = config.text("group.id")
         self._check_more = distributed_checks(config.text("group.id"), is_exact=is_exact)
@@ -359,7 +360,7 @@ class DistributedHerder(Herder):
         configs = [dict(each) for each in action.configs]
         algorithm = self._config.text("inter.worker.signature.algorithm")
         try:
-            forwarding.send_signed(action.url, "POST", path, configs, action.key, algorithm)
+            self._forwarder.send_signed(action.url, "POST", path, configs, action.key, algorithm)
         except Exception as error:  # noqa: BLE001 - the machine hears of it
             log.warning("the leader has not taken the tasks of %s: %s", action.name, error)
             self._jobs.put(m.TasksSent(action.name, error))
@@ -419,7 +420,7 @@ class DistributedHerder(Herder):
                 path = forwarding.connector_path(task.connector, "fence")
                 algorithm = self._config.text("inter.worker.signature.algorithm")
                 key = self.log.session_key
-                forwarding.send_signed(redirect.url, "PUT", path, None, key, algorithm)
+                self._forwarder.send_signed(redirect.url, "PUT", path, None, key, algorithm)
             return
 
     # -- listener -------------------------------------------------------------------------------

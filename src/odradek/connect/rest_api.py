@@ -64,6 +64,8 @@ class Request:
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     base: str = ""
+    is_admin: bool = False
+    """Whether it came to a listener of `admin.listeners`."""
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a parameter that is true or false."""
@@ -97,9 +99,11 @@ class RestApi:
         self._clients = clients
         self._loggers = herder.loggers
         self._cluster_id: str | None = None
-        self._routes = [
-            (re.compile(pattern + "/?"), methods) for pattern, methods in self._listed()
-        ]
+        self._forwarder = forwarding.Forwarder(config.given)
+        self._admin_routes = _compiled(self._listed_loggers())
+        self._routes = _compiled(self._listed())
+        if config.parsed["admin.listeners"] is None:
+            self._routes += self._admin_routes
 
     def _listed(self) -> Iterable[tuple[str, dict[str, Handler]]]:
         """Return what there is: a pattern of paths, and the methods."""
@@ -145,6 +149,10 @@ class RestApi:
                 r"/connector-plugins/(?P<plugin>[^/]+)/config/validate",
                 {"PUT": self._validate},
             ),
+        )
+
+    def _listed_loggers(self) -> Iterable[tuple[str, dict[str, Handler]]]:
+        return (
             ("/admin/loggers", {"GET": self._list_loggers}),
             (
                 r"/admin/loggers/(?P<logger>[^/]+)",
@@ -170,11 +178,13 @@ class RestApi:
             return _error(500, str(error))
 
     def _answer(self, request: Request) -> Answer:
-        for pattern, methods in self._routes:
+        for pattern, methods in self._admin_routes if request.is_admin else self._routes:
             match = pattern.fullmatch(request.path)
             if match is None:
                 continue
-            handler = methods.get(request.method)
+            if request.method == "OPTIONS":
+                return _allowed(methods)
+            handler = methods.get("GET" if request.method == "HEAD" else request.method)
             if handler is None:
                 raise RestError(405, "HTTP 405 Method Not Allowed")
             has_body = request.method in ("POST", "PUT", "PATCH") and bool(request.body)
@@ -200,7 +210,7 @@ class RestApi:
         query = {**request.query, "forward": ["true" if hops is None else "false"]}
         headers = {n: v for n, v in request.headers.items() if n in _FORWARDED}
         try:
-            found = forwarding.send(
+            found = self._forwarder.send(
                 redirect.url,
                 request.method,
                 quote(request.path),
@@ -462,6 +472,19 @@ class RestApi:
             return Answer(204)
         touched = self._loggers.set(logger, str(level), round(time.time() * 1000))
         return Answer(body=touched)
+
+
+def _compiled(
+    listed: Iterable[tuple[str, dict[str, Handler]]],
+) -> list[tuple[re.Pattern[str], dict[str, Handler]]]:
+    return [(re.compile(pattern + "/?"), methods) for pattern, methods in listed]
+
+
+def _allowed(methods: Iterable[str]) -> Answer:
+    """Answer which methods a path has."""
+    found = [*(["HEAD"] if "GET" in methods else []), *methods, "OPTIONS"]
+    headers = (("Content-Type", "text/plain"), ("Allow", ",".join(found)))
+    return Answer(body=", ".join(found).encode(), headers=headers)
 
 
 def _error(status: int, message: str | None) -> Answer:

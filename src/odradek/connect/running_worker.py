@@ -6,30 +6,40 @@ import logging
 import re
 import socket
 from collections.abc import Mapping
+from functools import partial
 
 from odradek.connect.clients import Clients
 from odradek.connect.herder import Herder
+from odradek.connect.http_headers import HeaderFilter
+from odradek.connect.listeners import (
+    ADMIN,
+    MAIN,
+    advertised_scheme,
+    listeners_of,
+    parse_address,
+)
 from odradek.connect.rest_api import Request, RestApi, error_bytes
 from odradek.connect.variables import resolved
 from odradek.core.connect.errors import ConfigError
 from odradek.core.connect.java_text import json_bytes
 from odradek.core.connect.plugins import Plugins
 from odradek.core.connect.worker_config import WorkerConfig
-from odradek.rest import Listener, Reply, Server
+from odradek.rest import Reply, Server
 from odradek.rest import Request as HttpRequest
 
 log = logging.getLogger(__name__)
 
 _WITHOUT_EFFECT = (
-    "admin.listeners",
     "plugin.discovery",
     "plugin.path",
-    "rest.advertised.listener",
+    "rest.extension.classes",
     "worker.unsync.backoff.ms",
 )
 """Settings of Java's worker that files have, and that mean nothing here."""
-_BETWEEN_WORKERS = re.compile(r"POST /connectors/[^/]+/tasks/?|PUT /connectors/[^/]+/fence/?")
-"""What needs no password: these requests are signed, unless `connect.protocol` is older than `sessioned`."""
+_BETWEEN_WORKERS = r"POST /connectors/[^/]+/tasks/?|PUT /connectors/[^/]+/fence/?"
+"""These requests are signed, unless `connect.protocol` is older than `sessioned`."""
+_QUESTIONS = r"OPTIONS .*"
+"""Browsers send these without a password."""
 _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - these are compared with, not listened at
 
 
@@ -52,27 +62,60 @@ class RunningWorker:
             if name in given:
                 log.warning("the setting %s has no effect", name)
         self.clients = Clients(given)
-        listener = parse_listener(self.config.words("listeners"))
-        self._server = Server(
-            listener,
-            self._handle,
-            users=parse_users(self.config.text("rest.basic.auth.users")),
-            realm="Connect",
-            unauthorized=error_bytes(401, "User cannot access the resource."),
-            free=_BETWEEN_WORKERS if is_distributed else None,
+        addresses = [parse_address(each) for each in self.config.words("listeners")]
+        if not addresses:
+            raise ConfigError(
+                "Invalid value for listeners, at least one URL is expected, ex: "
+                "http://localhost:8080,https://localhost:8443."
+            )
+        self.scheme = advertised_scheme(addresses, self.config.text("rest.advertised.listener"))
+        admin = [parse_address(each) for each in self.config.words("admin.listeners")]
+        users = parse_users(self.config.text("rest.basic.auth.users"))
+        refusal = error_bytes(401, "User cannot access the resource.")
+        free = f"{_BETWEEN_WORKERS}|{_QUESTIONS}" if is_distributed else _QUESTIONS
+        finish = HeaderFilter(
+            self.config.text("response.http.headers.config"),
+            self.config.text("access.control.allow.origin"),
+            self.config.text("access.control.allow.methods"),
         )
-        own = socket.gethostname() if listener.host in _ANY_ADDRESS else listener.host
-        host = self.config.parsed["rest.advertised.host.name"] or own
-        if ":" in host and not host.startswith("["):
-            host = f"[{host}]"
-        port = self.config.parsed["rest.advertised.port"] or self._server.port
-        self.worker_id = f"{host}:{port}"
+        self._server = Server(
+            listeners_of(addresses, given, MAIN),
+            self._handle,
+            users=users,
+            realm="Connect",
+            unauthorized=refusal,
+            free=re.compile(free),
+            finish=finish,
+        )
+        self._addresses = addresses
+        self.worker_id = self._own_address()
         try:
-            self.herder = self._make_herder(plugins)
+            self._admin = Server(
+                listeners_of(admin, given, ADMIN),
+                partial(self._handle, is_admin=True),
+                users=users,
+                realm="Connect",
+                unauthorized=refusal,
+            )
         except BaseException:
             self._server.stop()
             raise
+        try:
+            self.herder = self._make_herder(plugins)
+        except BaseException:
+            self._stop_servers()
+            raise
         self._api = RestApi(self.herder, self.config, self.clients)
+
+    def _own_address(self) -> str:
+        """Return the host and port that other workers are told."""
+        places = list(zip(self._addresses, self._server.ports, strict=True))
+        listens, own_port = next(each for each in places if each[0].scheme == self.scheme)
+        own = socket.gethostname() if listens.host in _ANY_ADDRESS else listens.host
+        host = self.config.parsed["rest.advertised.host.name"] or own
+        if ":" in host and not host.startswith("["):
+            host = f"[{host}]"
+        return f"{host}:{self.config.parsed['rest.advertised.port'] or own_port}"
 
     def _make_herder(self, plugins: Plugins) -> Herder:
         raise NotImplementedError
@@ -80,19 +123,39 @@ class RunningWorker:
     @property
     def port(self) -> int:
         """The port of the REST API."""
-        return self._server.port
+        return self._server.ports[0]
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports of `listeners`."""
+        return self._server.ports
+
+    @property
+    def admin_ports(self) -> list[int]:
+        """The ports of `admin.listeners`."""
+        return self._admin.ports
+
+    @property
+    def local_url(self) -> str:
+        """The REST API, from this machine."""
+        return f"{self._addresses[0].scheme}://localhost:{self.port}"
 
     def start(self) -> None:
         """Start the herder and the REST API."""
         self.herder.start()
         self._server.start()
+        self._admin.start()
 
     def stop(self) -> None:
         """Stop the REST API, then all connectors and tasks."""
-        self._server.stop()
+        self._stop_servers()
         self.herder.stop()
 
-    def _handle(self, request: HttpRequest) -> Reply:
+    def _stop_servers(self) -> None:
+        for each in (self._server, self._admin):
+            each.stop()
+
+    def _handle(self, request: HttpRequest, *, is_admin: bool = False) -> Reply:
         answer = self._api.answer(
             Request(
                 request.method,
@@ -101,29 +164,13 @@ class RunningWorker:
                 request.body,
                 request.headers,
                 request.base,
+                is_admin,
             )
         )
         body = answer.body if isinstance(answer.body, bytes) else b""
         if answer.body is not None and not body:
             body = json_bytes(answer.body)
         return Reply(answer.status, body, answer.headers)
-
-
-def parse_listener(listeners: list[str]) -> Listener:
-    """Return where the REST API listens: the first of `listeners`.
-
-    Raises:
-        ConfigError: it is malformed, or HTTPS.
-    """
-    if len(listeners) != 1:
-        raise ConfigError("listeners must have one address, such as http://localhost:8083")
-    scheme, _, address = listeners[0].partition("://")
-    host, _, port = address.rpartition(":")
-    if scheme.lower() != "http" or not port.isdecimal():
-        raise ConfigError.of(
-            "listeners", listeners[0], "write http://HOST:PORT; HTTPS is not supported yet"
-        )
-    return Listener(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104 - Kafka's default
 
 
 def parse_users(text: str) -> dict[str, str]:

@@ -10,8 +10,8 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import uvicorn
 from starlette.applications import Starlette
@@ -57,6 +57,7 @@ class Listener:
 
 
 Handle = Callable[[Request], Reply]
+Finish = Callable[[Request, Reply], Reply]
 
 
 class Server:
@@ -64,18 +65,20 @@ class Server:
 
     def __init__(
         self,
-        listener: Listener,
+        listeners: Sequence[Listener],
         handle: Handle,
         *,
         users: Mapping[str, str] | None = None,
         realm: str = "odradek",
         unauthorized: bytes = b"",
         free: re.Pattern[str] | None = None,
+        finish: Finish | None = None,
     ) -> None:
         """Listen. Requests are answered after `start`.
 
         With `users`, each request needs a name and a password (basic authentication); `unauthorized` is
         the body of the answer to others. Requests whose method and path match `free` need none.
+        `finish` changes each answer; it gets the request without its body.
 
         Raises:
             OSError: the address is in use, or not one of this machine.
@@ -83,70 +86,60 @@ class Server:
         self._handle = handle
         self._users = dict(users or {})
         self._free = free
+        self._finish = finish
         self._challenge = Reply(
             401, unauthorized, (("WWW-Authenticate", f'Basic realm="{realm}"'),)
         )
-        family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
-        self._socket = socket.create_server(
-            (listener.host, listener.port), family=family, backlog=128
-        )
         app = Starlette(routes=[Route("/{path:path}", _Everything(self._serve))])
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=5,
-        )
-        config.load()
-        config.ssl = listener.tls
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._run, name="rest-server", daemon=True)
+        self._doors: list[_Door] = []
+        try:
+            for each in listeners:
+                self._doors.append(_Door(each, app))
+        except BaseException:
+            self.stop()
+            raise
 
     @property
-    def port(self) -> int:
-        """The port."""
-        return int(self._socket.getsockname()[1])
+    def ports(self) -> list[int]:
+        """The ports, in the order of the listeners."""
+        return [each.port for each in self._doors]
 
     def start(self) -> None:
         """Answer requests."""
-        self._thread.start()
-        deadline = time.monotonic() + _START_SECONDS
-        while not self._server.started and self._thread.is_alive():
-            if time.monotonic() > deadline:
-                raise TimeoutError("the HTTP server did not start")
-            time.sleep(0.005)
-
-    def _run(self) -> None:
-        self._server.run(sockets=[self._socket])
+        for each in self._doors:
+            each.start()
 
     def stop(self) -> None:
         """Let the requests end, at most for 5 s, and close."""
-        self._server.should_exit = True
-        if self._thread.is_alive():
-            self._thread.join()
-        self._socket.close()
+        for each in self._doors:
+            each.ask_to_stop()
+        for each in self._doors:
+            each.close()
 
     async def _serve(self, request: StarletteRequest) -> Response:
-        header = request.headers.get("authorization", "")
-        if self._users and not self._is_free(request) and not self._is_user(header):
-            return _response(self._challenge)
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > _BODY_BYTES:
-            return _response(Reply(413))
         query: dict[str, list[str]] = {}
         for name, value in request.query_params.multi_items():
             query.setdefault(name, []).append(value)
-        received = Request(
+        asked = Request(
             request.method,
             request.url.path,
             query,
             dict(request.headers),
-            await request.body(),
+            b"",
             str(request.base_url).rstrip("/"),
         )
-        return _response(await run_in_threadpool(self._handle, received))
+        reply = await self._reply(request, asked)
+        return _response(reply if self._finish is None else self._finish(asked, reply))
+
+    async def _reply(self, request: StarletteRequest, asked: Request) -> Reply:
+        header = request.headers.get("authorization", "")
+        if self._users and not self._is_free(request) and not self._is_user(header):
+            return self._challenge
+        length = request.headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > _BODY_BYTES:
+            return Reply(413)
+        complete = replace(asked, body=await request.body())
+        return await run_in_threadpool(self._handle, complete)
 
     def _is_free(self, request: StarletteRequest) -> bool:
         asked = f"{request.method} {request.url.path}"
@@ -165,6 +158,51 @@ class Server:
         return wanted is not None and is_same
 
 
+class _Door:
+    """A listener, whose requests are answered in a thread."""
+
+    def __init__(self, listener: Listener, app: Starlette) -> None:
+        family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+        self._socket = socket.create_server(
+            (listener.host, listener.port), family=family, backlog=128
+        )
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=5,
+        )
+        config.load()
+        config.ssl = listener.tls
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="rest-server", daemon=True)
+
+    @property
+    def port(self) -> int:
+        return int(self._socket.getsockname()[1])
+
+    def start(self) -> None:
+        self._thread.start()
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._server.started and self._thread.is_alive():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the HTTP server did not start")
+            time.sleep(0.005)
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    def ask_to_stop(self) -> None:
+        self._server.should_exit = True
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._thread.join()
+        self._socket.close()
+
+
 class _Everything:
     """An endpoint of all methods."""
 
@@ -177,7 +215,9 @@ class _Everything:
 
 
 def _response(reply: Reply) -> Response:
-    headers = dict(reply.headers)
-    if reply.body:
-        headers.setdefault("Content-Type", "application/json")
-    return Response(reply.body, reply.status, headers)
+    made = Response(reply.body, reply.status)
+    for name, value in reply.headers:
+        made.headers.append(name, value)
+    if reply.body and "content-type" not in made.headers:
+        made.headers["Content-Type"] = "application/json"
+    return made

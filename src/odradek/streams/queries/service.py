@@ -65,7 +65,7 @@ class QueryService:
         self._queries = queries
         self._endpoint = endpoint
         self._status = status
-        self._server = Server(Listener(endpoint.host, endpoint.port), self._handle)
+        self._server = Server([Listener(endpoint.host, endpoint.port)], self._handle)
 
     def start(self) -> None:
         """Answer requests."""
