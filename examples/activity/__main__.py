@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import functions as sf
 from rich.console import Console
@@ -19,7 +20,8 @@ from odradek.pipelines.arguments import at_least_one, duration_s
 from odradek.pipelines.catalogue import Pipeline
 from odradek.pipelines.command import command
 from odradek.pipelines.own import options as own
-from odradek.pipelines.own.source import Files, Made, MadeLines, Source, Topic
+from odradek.pipelines.own.source import Files, Made, MadeLines, Source
+from odradek.pipelines.own.topic import Topic
 from odradek.pipelines.picture import Bars, Lines, draw
 from odradek.pipelines.places import Line, Places
 
@@ -34,7 +36,12 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
     source, settings = _source(options), _settings(options)
     places.create(SESSIONS, COUNTS)
     source.begin(console, places)
-    queries.run(places, source, settings)
+    start = partial(queries.start, places, source, settings)
+    source.follow(console, places, partial(start, to_the_end=False))
+    for is_end in (True,) if source.has_ended(places) else (False, True):
+        if is_end:  # once more, to end all windows
+            source.end(places)
+        start(to_the_end=True)
     _print_funnel(console, places, settings)
     _print_sessions(console, places)
     _draw(console, places, settings)
@@ -44,7 +51,7 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
 def _source(options: argparse.Namespace) -> Source:
     fields = own.columns_of(options, FIELDS)
     if options.topic:
-        return Topic(options.topic, fields)
+        return Topic(options.topic, fields, own.following(options))
     if options.input:
         return Files(ACTIVITY, fields, ["visitor"], options.input, own.wanted(options))
     made = MadeLines(

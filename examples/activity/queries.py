@@ -12,6 +12,8 @@ from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from examples.activity import table
 from examples.activity.actions import STAGES
@@ -73,30 +75,28 @@ def counts(actions: DataFrame, settings: Settings) -> DataFrame:
     return counted.select(sf.col("window.start").alias("hour"), "action", "actions")
 
 
-def run(places: Places, source: Source, settings: Settings) -> None:
-    """Run the queries until they have processed all records, and then once more to end all windows."""
-    per_batch = max(2000, source.count // 4)
-    for is_end in (True,) if source.has_ended(places) else (False, True):
-        if is_end:
-            source.end(places)
-        for rows_of, topic, key in ((sessions, SESSIONS, "visitor"), (counts, COUNTS, "action")):
-            actions = source.stream(places, per_batch, group=topic)
-            places.write(rows_of(actions, settings), topic, key)
-        load(places, source.stream(places, per_batch, group=table.QUERY))
+def start(
+    places: Places, source: Source, settings: Settings, *, to_the_end: bool
+) -> list[StreamingQuery]:
+    """Start the queries, with `to_the_end` one after another."""
+    active = []
+    for rows_of, topic, key in ((sessions, SESSIONS, "visitor"), (counts, COUNTS, "action")):
+        actions = source.stream(places, source.per_batch, group=topic)
+        rows = rows_of(actions, settings)
+        active.append(places.write(rows, topic, key, to_the_end=to_the_end))
+    actions = source.stream(places, source.per_batch, group=table.QUERY)
+    return [*active, places.start(loading(places, actions), to_the_end=to_the_end)]
 
 
-def load(places: Places, actions: DataFrame) -> None:
-    """Add actions to the table, each micro-batch once."""
+def loading(places: Places, actions: DataFrame) -> DataStreamWriter:
+    """Return the query that adds actions to the table, each micro-batch once."""
     rows = actions.where(sf.col("visitor") != END_NAME).select(*(each.name for each in FIELDS))
-    query = (
+    return (
         rows.withColumn(table.PARTITIONED_BY, sf.date_format("time", "yyyy-MM"))
         .writeStream.foreachBatch(partial(table.append, table_path(places)))
         .queryName("table")
         .option("checkpointLocation", places.checkpoint("table"))
-        .trigger(availableNow=True)
-        .start()
     )
-    places.wait_for(query)
 
 
 def table_path(places: Places) -> str:

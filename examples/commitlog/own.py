@@ -10,16 +10,19 @@ import argparse
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 from odradek.pipelines.own import options as own
 from odradek.pipelines.own import stream
 from odradek.pipelines.own.fields import TEXT, Field
-from odradek.pipelines.own.source import END_NAME, Files, Source, Topic
+from odradek.pipelines.own.source import END_NAME, Files, Source
+from odradek.pipelines.own.topic import Topic
 from odradek.pipelines.picture import Bars, draw
 from odradek.pipelines.places import Line, Places
 
@@ -94,25 +97,25 @@ class Table:
             return database.execute("SELECT key, content FROM rows").fetchall()
 
 
-def follow(places: Places, source: Source, key_names: list[str], replica: Table) -> None:
-    """Apply the changes that are there now, and that the replica does not have yet."""
+def start(
+    places: Places, source: Source, key_names: list[str], replica: Table, *, to_the_end: bool
+) -> list[StreamingQuery]:
+    """Start to apply the changes that the replica does not have yet."""
 
     def apply(changed: DataFrame, batch: int) -> None:
         # An `orderBy` of Spark would read the records twice, once to find the ranges.
         ordered = sorted(changed.collect(), key=lambda row: (row.partition, row.offset))
         replica.apply(batch, ((row.row_key, row.content) for row in ordered))
 
-    rows = source.stream(places, max(1000, source.count // 4), group="replica")
-    query = (
+    rows = source.stream(places, source.per_batch, group="replica")
+    writer = (
         changes(rows, key_names)
         .where(sf.col("row_key") != SEPARATOR.join([END_NAME] * len(key_names)))
         .writeStream.foreachBatch(apply)
         .queryName("replica")
         .option("checkpointLocation", places.checkpoint("replica"))
-        .trigger(availableNow=True)
-        .start()
     )
-    places.wait_for(query)
+    return [places.start(writer, to_the_end=to_the_end)]
 
 
 def rebuild(places: Places, source: Source, key_names: list[str], path: Path) -> Table:
@@ -133,12 +136,14 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
     key_names = [each.name for each in wanted if each.name.startswith("key")]
     source: Source
     if options.topic:
-        source = Topic(options.topic, wanted)
+        source = Topic(options.topic, wanted, own.following(options))
     else:
         source = Files(CHANGES, wanted, key_names, options.input, own.wanted(options))
     source.begin(console, places)
     replica = Table(places.output / "replica.db")
-    follow(places, source, key_names, replica)
+    begin = partial(start, places, source, key_names, replica)
+    source.follow(console, places, partial(begin, to_the_end=False))
+    begin(to_the_end=True)
     rebuilt = rebuild(places, source, key_names, places.output / "rebuilt.db")
     console.print(f"{len(replica.rows()):,} rows in {replica.path} and {rebuilt.path}")
     _draw(console, places, stream.rows(source.read(places), source.fields))

@@ -26,14 +26,17 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
     """Sample while the queries run, stop them anywhere, continue them to the end, and reconcile."""
+    from examples.metrics.check import reconcile_samples
+
     if continues(options):
         return own.run(console, places, options)
     places.create(METRICS, WINDOWS, ALERTS)
     sampler = Sampler(places, METRICS)
     sampler.start()
     active = queries.start(places, to_the_end=False)
-    console.print(f"Streaming for {options.seconds:g} s")
-    ends_at = time.monotonic() + options.seconds
+    length_s = options.seconds or own.SECONDS
+    console.print(f"Streaming for {length_s:g} s")
+    ends_at = time.monotonic() + length_s
     while time.monotonic() < ends_at and not places.stopping.wait(0.2):
         for query in active:
             error = query.exception()
@@ -43,9 +46,8 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
         query.stop()  # wherever it is
     sampler.end()
     queries.start(places, to_the_end=True)
-    lines = queries.reconcile(places, sampler.count)
     _print_windows(console, places)
-    return lines
+    return reconcile_samples(places, sampler.samples)
 
 
 def _print_windows(console: Console, places: Places) -> None:
@@ -70,8 +72,8 @@ def _print_windows(console: Console, places: Places) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this pipeline."""
-    parser.add_argument("--seconds", type=seconds, default=30, help="how long to sample or scrape")
-    own_options.add_arguments(parser, formats.PLAIN)
+    text = f"how long to sample or scrape ({own.SECONDS:g}), or to follow"
+    own_options.add_arguments(parser, formats.PLAIN, text)
     parser.add_argument(
         "--scrape", nargs="+", metavar="URL", help="endpoints with the text of Prometheus"
     )
@@ -108,8 +110,10 @@ def check(options: argparse.Namespace) -> None:
         ValueError: an option is wrong.
     """
     if options.scrape:
-        if own_options.is_given(options):
-            raise ValueError("--scrape, --input and --topic exclude each other")
+        if own_options.is_given(options) or options.follow:
+            raise ValueError(
+                "--scrape, --input and --topic exclude each other, and --follow needs a topic"
+            )
         for url in options.scrape:
             if not url.startswith(("http://", "https://")):
                 raise ValueError(f"--scrape {url!r}: an address begins with http:// or https://")
@@ -117,7 +121,9 @@ def check(options: argparse.Namespace) -> None:
     if options.kind is not None and not options.topic:
         raise ValueError("--kind needs --topic")
     kind = own.kind_of_files(files(options.input)) if options.input else formats.ROWS
-    own_options.check(options, formats.PLAIN if kind == formats.ROWS else ())
+    fields = formats.PLAIN if kind == formats.ROWS else ()
+    is_sampled = not own_options.is_given(options)
+    own_options.check(options, fields, has_other_seconds=is_sampled)
 
 
 def continues(options: argparse.Namespace) -> bool:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from examples.metrics import own
+from collections.abc import Sequence
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from examples.metrics import own, queries
 from examples.metrics.formats import KINDS_OF_VALUE, OF_RESOURCE, OTLP, PROMETHEUS
 from examples.metrics.own import ALERTS, WINDOWS, Settings
+from examples.metrics.sampling import CLOCK
 from odradek.pipelines.own import given
 from odradek.pipelines.own.given import Given, count, differing
 from odradek.pipelines.own.shipping import read_all
@@ -68,6 +74,8 @@ WHERE NOT coalesce(e.samples = w.samples AND e.max = w.max
 WINDOW = {
     "name": "VARCHAR", "start": "TIMESTAMPTZ", "samples": "BIGINT", "mean": "DOUBLE", "max": "DOUBLE",
 }  # fmt: skip
+Named = tuple[str, float, str]
+"""A metric, the highest mean without an alert, and the text of the alert."""
 ALERT = {"name": "VARCHAR", "start": "TIMESTAMPTZ", "rule": "VARCHAR"}
 
 
@@ -81,35 +89,59 @@ def reconcile(places: Places, source: Source, kind: str, settings: Settings) -> 
             database.execute(OF_TEXT, {"line": LINE})
         else:
             database.execute(OF_REQUESTS if kind == OTLP else OF_ROWS)
-        database.execute(EXPECTED, {"window": settings.window_s})
-        for topic, name, columns in ((WINDOWS, "windows", WINDOW), (ALERTS, "alerts", ALERT)):
-            given.add_results(database, name, (r.value for r in read_all(places, topic)), columns)
         lines = count(database, "FROM given")
         samples = count(database, "FROM samples")
         bad = lines - samples if kind == PROMETHEUS else count(database, "FROM bad")
         rejected = own.rejected(places, source, kind)
-        expected_alerts = _expected_alerts(settings)
-        in_windows = count(database, "SELECT unnest(generate_series(1, samples)) FROM windows")
+        rules = [(each.metric, each.limit, each.text) for each in settings.rules]
         return [
             ("lines that were given", lines, source.count + source.lines_skipped),
             ("lines that are no samples", bad, rejected + source.lines_skipped),
-            ("samples in windows", samples, in_windows),
-            ("windows", count(database, "FROM expected"), count(database, "FROM windows")),
-            ("windows that differ from DuckDB's", 0, count(database, DIFFERING)),
-            ("alerts", count(database, expected_alerts), count(database, "FROM alerts")),
-            (
-                "alerts that differ from DuckDB's",
-                0,
-                differing(database, expected_alerts, "FROM alerts"),
-            ),
+            *_compare(database, places, settings.window_s, rules),
         ]
 
 
-def _expected_alerts(settings: Settings) -> str:
+def reconcile_samples(places: Places, samples: Sequence[tuple[str, int, float]]) -> list[Line]:
+    """Return lines of (what, expected, found), of samples with (name, ms since 1970, value)."""
+    rules = [(name, limit, queries.text_of(name, limit)) for name, limit in queries.RULES.items()]
+    columns = {
+        "name": pa.array([name for name, _, _ in samples], pa.string()),
+        "time": pa.array([at for _, at, _ in samples], pa.timestamp("ms", "UTC")),
+        "value": pa.array([value for _, _, value in samples], pa.float64()),
+    }
+    with given.connect() as database:
+        database.register("samples", pa.table(columns))
+        sent = sum(1 for each in read_all(places, queries.METRICS) if each.key != CLOCK.encode())
+        return [
+            ("samples in the topic", len(samples), sent),
+            *_compare(database, places, queries.WINDOW_S, rules),
+        ]
+
+
+def _compare(
+    database: DuckDBPyConnection, places: Places, window_s: int, rules: Sequence[Named]
+) -> list[Line]:
+    """Compare windows and alerts with those of the table `samples`."""
+    database.execute(EXPECTED, {"window": window_s})
+    for topic, name, columns in ((WINDOWS, "windows", WINDOW), (ALERTS, "alerts", ALERT)):
+        given.add_results(database, name, (r.value for r in read_all(places, topic)), columns)
+    samples = count(database, "FROM samples")
+    in_windows = count(database, "SELECT unnest(generate_series(1, samples)) FROM windows")
+    alerts = _expected_alerts(rules)
+    return [
+        ("samples in windows", samples, in_windows),
+        ("windows", count(database, "FROM expected"), count(database, "FROM windows")),
+        ("windows that differ from DuckDB's", 0, count(database, DIFFERING)),
+        ("alerts", count(database, alerts), count(database, "FROM alerts")),
+        ("alerts that differ from DuckDB's", 0, differing(database, alerts, "FROM alerts")),
+    ]
+
+
+def _expected_alerts(rules: Sequence[Named]) -> str:
     cases = " ".join(
-        f"WHEN regexp_replace(name, '[{{@].*', '') = {given.literal(each.metric)} "
-        f"AND mean > {each.limit!r} THEN {given.literal(each.text)}"
-        for each in settings.rules
+        f"WHEN regexp_replace(name, '[{{@].*', '') = {given.literal(metric)} "
+        f"AND mean > {limit!r} THEN {given.literal(text)}"
+        for metric, limit, text in rules
     )
     rule = f"CASE {cases} END" if cases else "NULL::VARCHAR"
     return (

@@ -20,7 +20,8 @@ from odradek.pipelines.own.fields import NUMBER, TEXT, TIME, Field, Fields
 from odradek.pipelines.own.formats import FormatError
 from odradek.pipelines.own.given import Given
 from odradek.pipelines.own.rows import Row
-from odradek.pipelines.own.source import END_NAME, Files, Topic
+from odradek.pipelines.own.source import END_NAME, Files
+from odradek.pipelines.own.topic import Topic
 
 ROWS, PROMETHEUS, OTLP = "rows", "prometheus", "otlp"
 PLAIN = (

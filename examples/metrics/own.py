@@ -6,6 +6,7 @@ import argparse
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
@@ -30,6 +31,8 @@ METRICS, WINDOWS, ALERTS = "metrics", "metrics.windows", "metrics.alerts"
 WINDOW = "name STRING, start TIMESTAMP, samples BIGINT, mean DOUBLE, max DOUBLE"
 ALERT = "name STRING, start TIMESTAMP, mean DOUBLE, rule STRING"
 SHOWN, LINES_DRAWN = 10, 4
+SECONDS = 30.0
+"""How long to sample or scrape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def start(
     places: Places, source: Source, kind: str, settings: Settings, *, to_the_end: bool
 ) -> list[StreamingQuery]:
     """Start both queries. With `to_the_end` the second starts when the first has ended."""
-    found = stream_of(source, places, kind, max(2000, source.count // 4))
+    found = stream_of(source, places, kind, source.per_batch)
     active = [places.write(windows(found, settings), WINDOWS, "name", to_the_end=to_the_end)]
     if settings.rules:
         raised = alerts(places.stream(WINDOWS, WINDOW, group=ALERTS), settings)
@@ -120,10 +123,12 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
     if options.scrape:
         _scrape(console, places, options, source)
     source.begin(console, places)
+    begin = partial(start, places, source, kind, settings)
+    source.follow(console, places, partial(begin, to_the_end=False))
     for is_end in (True,) if source.has_ended(places) else (False, True):
         if is_end:
             source.end(places)
-        start(places, source, kind, settings, to_the_end=True)
+        begin(to_the_end=True)
     _print(console, places)
     return reconcile(places, source, kind, settings)
 
@@ -145,7 +150,7 @@ def _source(places: Places, options: argparse.Namespace) -> tuple[Source, str]:
     if options.topic:
         kind = options.kind or formats.ROWS
         named = own.columns_of(options, FIELDS[kind]) if kind == formats.ROWS else FIELDS[kind]
-        topic = MetricTopic(options.topic, named)
+        topic = MetricTopic(options.topic, named, own.following(options))
         topic.kind = kind
         return topic, kind
     found = files(options.input, places.output / "input")
@@ -165,8 +170,9 @@ def _scrape(console: Console, places: Places, options: argparse.Namespace, sourc
     scraper.check()
     if source.is_begun(places) and source.has_ended(places):
         return
-    console.print(f"Scraping for {options.seconds:g} s, every {options.every:g} s")
-    ends_at = time.monotonic() + options.seconds
+    seconds = options.seconds or SECONDS
+    console.print(f"Scraping for {seconds:g} s, every {options.every:g} s")
+    ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at and not places.stopping.is_set():
         scraper.scrape()
         places.stopping.wait(options.every)

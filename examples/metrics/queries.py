@@ -1,4 +1,4 @@
-"""The streaming queries, and the batch query that reconciles their results.
+"""The streaming queries. The check of their results (`check.py`) uses none of these functions.
 
     metrics ── windows of five seconds by metric ── metrics.windows ── rules ── metrics.alerts
 
@@ -12,14 +12,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from examples.metrics.sampling import CLOCK
-from odradek.pipelines.places import Line, Places
+from odradek.pipelines.places import Places
 
 METRICS, WINDOWS, ALERTS = "metrics", "metrics.windows", "metrics.alerts"
 SAMPLE = "name STRING, time BIGINT, value DOUBLE"
 WINDOW = "name STRING, start TIMESTAMP, samples BIGINT, mean DOUBLE, max DOUBLE"
 ALERT = "name STRING, start TIMESTAMP, mean DOUBLE, rule STRING"
-WINDOW_LENGTH = "5 seconds"
+WINDOW_S = 5
 LATENESS = "2 seconds"
 RULES = {
     "system.cpu": 0.8,
@@ -33,7 +32,7 @@ RULES = {
 def windows(samples: DataFrame) -> DataFrame:
     """Return the windows of samples. They are complete when the watermark has passed their end."""
     timed = samples.withColumn("at", sf.timestamp_millis("time")).withWatermark("at", LATENESS)
-    grouped = timed.groupBy(sf.window("at", WINDOW_LENGTH).alias("window"), "name").agg(
+    grouped = timed.groupBy(sf.window("at", f"{WINDOW_S} seconds").alias("window"), "name").agg(
         sf.count("*").alias("samples"), sf.avg("value").alias("mean"), sf.max("value").alias("max")
     )
     return grouped.select("name", sf.col("window.start").alias("start"), "samples", "mean", "max")
@@ -46,11 +45,16 @@ def alerts(rows: DataFrame) -> DataFrame:
     )
 
 
+def text_of(name: str, limit: float) -> str:
+    """Return a rule for people."""
+    return f"mean of {name} > {limit:g}"
+
+
 def _broken_rule() -> Column:
     rule = sf.lit(None).cast("string")
     for name, limit in RULES.items():
         broken = (sf.col("name") == name) & (sf.col("mean") > limit)
-        rule = sf.when(broken, f"mean of {name} > {limit:g}").otherwise(rule)
+        rule = sf.when(broken, text_of(name, limit)).otherwise(rule)
     return rule
 
 
@@ -60,24 +64,3 @@ def start(places: Places, *, to_the_end: bool) -> list[StreamingQuery]:
     first = places.write(windows(samples), WINDOWS, "name", to_the_end=to_the_end)
     found = alerts(places.stream(WINDOWS, WINDOW))
     return [first, places.write(found, ALERTS, "name", to_the_end=to_the_end)]
-
-
-def reconcile(places: Places, sent: int) -> list[Line]:
-    """Return lines of (what, expected, found). They agree if nothing is lost or doubled."""
-    samples = places.read(METRICS, SAMPLE).where(sf.col("name") != CLOCK).cache()
-    written = places.read(WINDOWS, WINDOW).cache()
-    raised = places.read(ALERTS, ALERT)
-    expected = windows(samples).cache()
-    pairs = expected.alias("e").join(written.alias("w"), ["name", "start"], "full")
-    # The mean depends on the order in which values are added, so its last digits may differ.
-    is_equal = sf.expr(
-        "e.samples = w.samples AND e.max = w.max AND abs(e.mean - w.mean) <= 1e-9 * abs(e.mean)"
-    )
-    differing = pairs.where(~sf.coalesce(is_equal, sf.lit(False)))
-    return [
-        ("samples in the topic", sent, samples.count()),
-        ("samples in windows", sent, written.agg(sf.sum("samples")).collect()[0][0] or 0),
-        ("windows", expected.count(), written.count()),
-        ("windows that differ from a batch query", 0, differing.count()),
-        ("alerts", alerts(expected).count(), raised.count()),
-    ]

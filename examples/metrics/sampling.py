@@ -91,8 +91,8 @@ class Sampler(threading.Thread):
 
     def __init__(self, places: Places, topic: str) -> None:
         super().__init__(name="sampler", daemon=True)
-        self.count = 0
-        """The number of records that were written, without that of the clock."""
+        self.samples: list[tuple[str, int, float]] = []
+        """The name, the time in ms and the value of what was written, without the clock."""
         self.error: Exception | None = None
         self._places = places
         self._topic = topic
@@ -104,9 +104,10 @@ class Sampler(threading.Thread):
         try:
             with self._places.connect() as cluster, Producer(cluster) as producer:
                 while not self._ending.wait(INTERVAL_S):
-                    for key, value in self._samples():
-                        producer.send(self._topic, value, key=key)
-                        self.count += 1
+                    for name, time_ms, value in self._samples():
+                        sample = {"name": name, "time": time_ms, "value": value}
+                        producer.send(self._topic, json.dumps(sample).encode(), key=name.encode())
+                        self.samples.append((name, time_ms, value))
                     producer.poll()
                 end = {"name": CLOCK, "time": _now_ms() + CLOCK_AHEAD_MS, "value": 0.0}
                 producer.send(self._topic, json.dumps(end).encode(), key=CLOCK.encode())
@@ -120,11 +121,10 @@ class Sampler(threading.Thread):
         if self.error is not None:
             raise self.error
 
-    def _samples(self) -> Iterator[tuple[bytes, bytes]]:
+    def _samples(self) -> Iterator[tuple[str, int, float]]:
         now_ms = _now_ms()
         for name, read in self._meters.items():
-            sample = {"name": name, "time": now_ms, "value": read()}
-            yield name.encode(), json.dumps(sample).encode()
+            yield name, now_ms, read()
 
 
 def _now_ms() -> int:

@@ -26,6 +26,8 @@ DAYS_SHOWN = 5
 
 def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
     """Send the flights in two parts, run both stages after each part, and reconcile."""
+    from examples.stages.check import reconcile_flights
+
     if own_options.is_given(options):
         return own.run(console, places, options)
     tables = data.load(options.flights)
@@ -44,7 +46,7 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
         console.print(f"{sent} events sent to {RAW}; the stages process them")
         queries.run(places, max(1000, -(-len(part) // 4)))
     _print(console, places)
-    return queries.reconcile(places, len(tables.flights))
+    return reconcile_flights(places, tables)
 
 
 def _print(console: Console, places: Places) -> None:

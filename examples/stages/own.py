@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
@@ -18,7 +20,8 @@ from odradek.pipelines.own import options as own
 from odradek.pipelines.own import stream
 from odradek.pipelines.own.fields import DECIMAL, TEXT, TIME, Field
 from odradek.pipelines.own.formats import Wanted
-from odradek.pipelines.own.source import Files, Source, Topic
+from odradek.pipelines.own.source import Files, Source
+from odradek.pipelines.own.topic import Topic
 from odradek.pipelines.picture import Bars, Lines, draw
 from odradek.pipelines.places import Line, Places
 
@@ -70,6 +73,17 @@ def latest(records: DataFrame) -> DataFrame:
     return records.groupBy("key").agg(sf.max_by("name", order).alias("name"))
 
 
+def start(
+    places: Places, source: Source, names: DataFrame | None, lateness_s: int, *, to_the_end: bool
+) -> list[StreamingQuery]:
+    """Start both stages, with `to_the_end` one after the other."""
+    events = source.stream(places, source.per_batch, group=ENRICHED)
+    first = places.write(enriched(events, names), ENRICHED, "key", to_the_end=to_the_end)
+    middle = places.stream(ENRICHED, ENRICHED_ROW, source.per_batch, group=DAILY)
+    key = sf.concat_ws("|", "day", "name")
+    return [first, places.write(daily(middle, lateness_s), DAILY, key, to_the_end=to_the_end)]
+
+
 def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
     """Send the rows, run both stages, and reconcile."""
     from examples.stages.check import reconcile
@@ -81,14 +95,12 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
         reference.begin(console, places)
         names = latest(stream.rows(places.read(REFERENCE), REFERENCE_FIELDS)).cache()
     source.begin(console, places)
-    per_batch = max(2000, source.count // 4)
+    begin = partial(start, places, source, names, options.lateness)
+    source.follow(console, places, partial(begin, to_the_end=False))
     for is_end in (True,) if source.has_ended(places) else (False, True):
         if is_end:
             source.end(places)
-        events = source.stream(places, per_batch, group=ENRICHED)
-        places.write(enriched(events, names), ENRICHED, "key")
-        middle = places.stream(ENRICHED, ENRICHED_ROW, per_batch, group=DAILY)
-        places.write(daily(middle, options.lateness), DAILY, sf.concat_ws("|", "day", "name"))
+        begin(to_the_end=True)
     _print(console, places)
     return reconcile(places, source, reference)
 
@@ -98,7 +110,7 @@ def sources(options: argparse.Namespace) -> tuple[Source, Files | None]:
     fields = own.columns_of(options, FIELDS)
     source: Source
     if options.topic:
-        source = Topic(options.topic, fields)
+        source = Topic(options.topic, fields, own.following(options))
     else:
         source = Files(RAW, fields, ["key"], options.input, own.wanted(options))
     if options.reference is None:

@@ -1,4 +1,4 @@
-"""The two stages, each a streaming query of its own, and the batch query that reconciles them.
+"""The two stages, each a streaming query of its own. `check.py` checks their results.
 
     flights.raw ── airline, aircraft, status ── flights.enriched ── by day and airline ── flights.daily
     airlines, planes (compacted, read at the start) ──┘
@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from odradek.demo.pipeline import FLIGHT, LATE_MINUTES, latest
-from odradek.pipelines.places import Line, Places, differing
+from odradek.pipelines.places import Places
 
 RAW, ENRICHED, DAILY = "flights.raw", "flights.enriched", "flights.daily"
 AIRLINES, PLANES = "airlines", "planes"
@@ -80,21 +80,3 @@ def run(places: Places, per_batch: int) -> None:
     places.write(first, ENRICHED, "flight")
     second = daily(places.stream(ENRICHED, FLIGHT_AND_MORE, per_batch))
     places.write(second, DAILY, sf.concat_ws("|", "day", "airline"))
-
-
-def reconcile(places: Places, sent: int) -> list[Line]:
-    """Compare the topics with each other, and with one batch query over the first topic.
-
-    The last record of the stream has no airport: it only ends the windows.
-    """
-    raw = places.read(RAW, FLIGHT).where("origin <> ''")
-    middle = places.read(ENRICHED, FLIGHT_AND_MORE).where("origin <> ''")
-    found = places.read(DAILY, DAY).cache()
-    expected = daily(enriched(raw, *tables(places))).cache()
-    return [
-        (f"flights in {RAW}", sent, raw.count()),
-        (f"flights in {ENRICHED}", sent, middle.count()),
-        (f"flights counted in {DAILY}", sent, found.agg(sf.sum("flights")).collect()[0][0]),
-        (f"rows of {DAILY}", expected.count(), found.count()),
-        (f"rows of {DAILY} that differ from a batch query", 0, differing(expected, found)),
-    ]

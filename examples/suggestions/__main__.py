@@ -25,6 +25,8 @@ DRAWN = 30
 
 def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
     """Send ratings, find pairs in real time, run the overnight job twice, and reconcile."""
+    from examples.suggestions.check import reconcile_ratings
+
     if own_options.is_given(options):
         return own.run(console, places, options)
     rated = ratings()
@@ -38,7 +40,7 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
     for _ in ("the job", "the job again, as after a failure"):
         queries.suggest(places, night=1)
     _print(console, places)
-    return queries.reconcile(places, len(rated))
+    return reconcile_ratings(places, rated)
 
 
 def _print(console: Console, places: Places) -> None:

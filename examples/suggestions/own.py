@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pandas as pd
 from pyspark.ml.recommendation import ALS
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from rich.console import Console
 from rich.table import Table
@@ -18,7 +20,8 @@ from rich.table import Table
 from odradek.pipelines.own import options as own
 from odradek.pipelines.own import stream
 from odradek.pipelines.own.fields import INTEGER, NUMBER, Field
-from odradek.pipelines.own.source import Files, Source, Topic
+from odradek.pipelines.own.source import Files, Source
+from odradek.pipelines.own.topic import Topic
 from odradek.pipelines.picture import Bars, draw
 from odradek.pipelines.places import Line, Places, as_json
 
@@ -100,6 +103,14 @@ def suggest(places: Places, ratings: DataFrame, night: int) -> None:
     rated.unpersist()
 
 
+def start(
+    places: Places, source: Source, options: argparse.Namespace, *, to_the_end: bool
+) -> list[StreamingQuery]:
+    """Start to find pairs."""
+    found = pairs(source.stream(places, PER_BATCH, group=PAIRS), options.liked, options.remember)
+    return [places.write(found, PAIRS, "film", to_the_end=to_the_end)]
+
+
 def run(console: Console, places: Places, options: argparse.Namespace) -> list[Line]:
     """Send ratings, find pairs in real time, run the overnight job, and reconcile."""
     from examples.suggestions.check import reconcile
@@ -107,14 +118,15 @@ def run(console: Console, places: Places, options: argparse.Namespace) -> list[L
     fields = own.columns_of(options, FIELDS)
     source: Source
     if options.topic:
-        source = Topic(options.topic, fields)
+        source = Topic(options.topic, fields, own.following(options))
     else:
         said = own.wanted(options, MOVIELENS)
         source = Files(RATINGS, fields, ["user"], options.input, said)
     places.create(PAIRS, SUGGESTIONS)
     source.begin(console, places)
-    rated = source.stream(places, PER_BATCH, group=PAIRS)
-    places.write(pairs(rated, options.liked, options.remember), PAIRS, "film")
+    begin = partial(start, places, source, options)
+    source.follow(console, places, partial(begin, to_the_end=False))
+    begin(to_the_end=True)
     console.print("The pairs are found; the overnight job computes suggestions")
     suggest(places, stream.rows(source.read(places), fields), night=1)
     _print(console, places)

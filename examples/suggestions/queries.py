@@ -1,4 +1,4 @@
-"""The streaming query that finds pairs of films, the batch job, and the batch query that reconciles.
+"""The streaming query that finds pairs of films, and the batch job. `check.py` checks their results.
 
 ratings ──┬─ pairs of films that a user liked, at once ── ratings.pairs
           └─ overnight: MLlib's ALS ── suggestions
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from odradek.pipelines.places import Line, Places, as_json, differing
+from odradek.pipelines.places import Places, as_json
 
 RATINGS, PAIRS, SUGGESTIONS = "ratings", "ratings.pairs", "suggestions"
 RATING = "user INT, film INT, rating DOUBLE"
@@ -51,13 +51,6 @@ def pairs(ratings: DataFrame) -> DataFrame:
     return liked_ones.groupBy("user").applyInPandasWithState(
         found, PAIR, "liked STRING", "append", GroupStateTimeout.NoTimeout
     )
-
-
-def expected_pairs(ratings: DataFrame) -> DataFrame:
-    """Return the same pairs by a join."""
-    liked = ratings.where(sf.col("rating") >= LIKED).select("user", "film").distinct()
-    other = liked.withColumnRenamed("film", "other")
-    return liked.join(other, "user").where("film < other").select("user", "film", "other")
 
 
 def liked_together(places: Places) -> DataFrame:
@@ -99,20 +92,3 @@ def suggest(places: Places, night: int) -> None:
         txnAppId=places.checkpoint(SUGGESTIONS),
         txnVersion=night,
     ).save()
-
-
-def reconcile(places: Places, sent: int) -> list[Line]:
-    """Compare the topics with each other, and with a batch query over the ratings."""
-    ratings = places.read(RATINGS, RATING).cache()
-    found, expected = places.read(PAIRS, PAIR).cache(), expected_pairs(ratings).cache()
-    suggested = places.read(SUGGESTIONS, SUGGESTION).cache()
-    users = ratings.select("user").distinct().count()
-    known = suggested.join(ratings, ["user", "film"], "left_semi")
-    return [
-        (f"ratings in {RATINGS}", sent, ratings.count()),
-        ("pairs of films", expected.count(), found.count()),
-        ("pairs that differ from a batch query", 0, differing(expected, found)),
-        ("suggestions", SUGGESTIONS_PER_USER * users, suggested.count()),
-        ("users with suggestions", users, suggested.select("user").distinct().count()),
-        ("suggested films that the user has rated", 0, known.count()),
-    ]

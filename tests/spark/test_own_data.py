@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import io
 import json
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +27,7 @@ from tests.pipelines import samples
 from odradek.client.admin.topics import delete_topics
 from odradek.pipelines.arguments import Parser
 from odradek.pipelines.own import stream
-from odradek.pipelines.places import PipelineError, Places
+from odradek.pipelines.places import PipelineError, Places, StoppedError
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("transactions")]
 
@@ -34,13 +37,15 @@ def run(spark, servers, cluster, tmp_path):
     """Runs a pipeline with options; returns what differs, the lines of the table, and the output."""
     output = tmp_path / "output"
 
-    def run(module, *words):
+    def run(module, *words, stopping=None):
         parser = Parser(prog="pipeline")
         module.add_arguments(parser)
         options = parser.parse_args([str(word) for word in words])
         module.check(options)
         console = Console(file=io.StringIO(), width=250)
         places = Places(spark, servers, output, is_continued=output.exists())
+        if stopping is not None:
+            places = replace(places, stopping=stopping)
         lines = module.run(console, places, options)
         found = {what: (expected, found) for what, expected, found in lines}
         wrong = {what for what, (expected, value) in found.items() if expected != value}
@@ -102,19 +107,87 @@ class TestAll:
         assert f"requests{{{labels}}}" in shown
         assert found["alerts"][0] >= 1
 
-    def test_a_topic(self, run, spark, servers, tmp_path, make_topic):
+    @pytest.mark.parametrize("words", [(), ("--follow", "--seconds", "8")])
+    def test_a_topic(self, run, send, tmp_path, make_topic, words):
         samples.shop_events(tmp_path / "shop.csv", 1500)
         topic = make_topic(partitions=3)
-        names, *rows = (tmp_path / "shop.csv").read_text().splitlines()
-        values = [
-            json.dumps(dict(zip(names.split(","), each.split(","), strict=False))) for each in rows
-        ]
-        frame = spark.createDataFrame([(each,) for each in [*values, "{", None]], "value string")
-        writer = frame.write.format("odradek").mode("append")
-        writer.options(**{"kafka.bootstrap.servers": servers, "topic": topic}).save()
-        wrong, found, _ = run(activity, "--topic", topic)
+        send(topic, [*values_of(tmp_path / "shop.csv"), "{", None])
+        wrong, found, _ = run(activity, "--topic", topic, *words)
         assert not wrong, found
         assert found["lines that were given"] == (1502, 1502)
+
+
+def values_of(path):
+    names, *rows = path.read_text().splitlines()
+    return [json.dumps(dict(zip(names.split(","), e.split(","), strict=False))) for e in rows]
+
+
+@pytest.fixture
+def send(spark, servers):
+    """Writes values to a topic."""
+
+    def send(topic, values):
+        frame = spark.createDataFrame([(each,) for each in values], "value string")
+        writer = frame.write.format("odradek").mode("append")
+        writer.options(**{"kafka.bootstrap.servers": servers, "topic": topic}).save()
+
+    return send
+
+
+class Stop(threading.Event):
+    """Asks the pipeline to stop when it waits for the first time, after `before` was called."""
+
+    def __init__(self, before):
+        super().__init__()
+        self._before = before
+
+    def wait(self, timeout=None):
+        if not self.is_set():
+            self._before()
+            self.set()
+        return super().wait(timeout)
+
+
+def test_a_topic_that_is_followed(run, send, servers, spark, make_topic, tmp_path):
+    """Its records come while the queries run, and while they do not run."""
+    samples.changes(tmp_path / "changes.jsonl", 300)
+    values = [*(tmp_path / "changes.jsonl").read_text().splitlines(), None]
+    topic = make_topic()
+    words = ("--topic", topic, "--follow")
+
+    def applied():
+        send(topic, values[:100])
+        deadline = time.monotonic() + 100
+        while not any(each.lastProgress for each in spark.streams.active):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    with pytest.raises(StoppedError):
+        run(commitlog, *words, stopping=Stop(applied))
+    for each in spark.streams.active:
+        each.stop()
+    send(topic, values[100:])
+    wrong, found, shown = run(commitlog, *words, "--seconds", "1")
+    assert not wrong, found
+    assert found["lines that were given"] == (len(values), len(values))
+    assert found["rows of the replica"][0] > 10
+    send(topic, values[:1])
+    wrong, found, shown = run(commitlog, *words)
+    assert not wrong, found
+    assert found["lines that were given"] == (len(values), len(values))
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--follow",), "--follow needs --topic"),
+        (("--seconds", "3"), "--seconds needs --follow"),
+        (("--topic", "t", "--seconds", "3"), "--seconds needs --follow"),
+    ],
+)
+def test_wrong_options_of_following(run, words, error):
+    with pytest.raises(ValueError, match=error):
+        run(commitlog, *words)
 
 
 def changes(run, path, *words):

@@ -17,8 +17,13 @@ import pytest
 from examples.activity import __main__ as activity
 from examples.commitlog import __main__ as commitlog
 from examples.logs import __main__ as logs
+from examples.metrics import __main__ as metrics
+from examples.metrics import queries as metric_queries
 from examples.stages import __main__ as stages
+from examples.stages import queries as stage_queries
 from examples.suggestions import __main__ as suggestions
+from examples.suggestions import queries as suggestion_queries
+from pyspark.sql import functions as sf
 from rich.console import Console
 
 from odradek.client.admin.topics import delete_topics, list_topics
@@ -57,6 +62,47 @@ def test_what_went_in_came_out(spark, servers, tmp_path, pipeline, words, shown)
     code = show(console, lines)
     assert code == 0, console.file.getvalue()
     assert shown in console.file.getvalue()
+
+
+def all_on_time():
+    return sf.lit("on time")
+
+
+def without_the_last(ratings):
+    return find_pairs(ratings.where("film <> 3"))
+
+
+def by_largest(samples):
+    return find_windows(samples).withColumn("mean", sf.col("max") + 1)
+
+
+find_pairs, find_windows = suggestion_queries.pairs, metric_queries.windows
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "words", "module", "name", "bug", "seen"),
+    [
+        (
+            *(stages, ["--flights", "1500"], stage_queries, "status", all_on_time),
+            "rows of flights.daily that differ from DuckDB's",
+        ),
+        (suggestions, [], suggestion_queries, "pairs", without_the_last, "pairs of films"),
+        (
+            *(metrics, ["--seconds", "1"], metric_queries, "windows", by_largest),
+            "windows that differ from DuckDB's",
+        ),
+    ],
+    ids=["no flight is late", "a film is left out", "the mean is wrong"],
+)
+def test_a_bug_in_the_stream_is_seen(
+    spark, servers, tmp_path, monkeypatch, pipeline, words, module, name, bug, seen
+):
+    monkeypatch.setattr(module, name, bug)
+    parser = Parser()
+    pipeline.add_arguments(parser)
+    places = Places(spark, servers, tmp_path / "output")
+    lines = pipeline.run(Console(file=io.StringIO()), places, parser.parse_args(words))
+    assert seen in {what for what, expected, found in lines if expected != found}, lines
 
 
 def run_logs(spark, servers, directory, *given: Path) -> tuple[str, list, Path]:

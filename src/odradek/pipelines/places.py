@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from rich.console import Console
 from rich.table import Table
 
@@ -177,6 +178,14 @@ class Places:
             .option("deliveryGuarantee", "exactly-once")
             .option("checkpointLocation", self.checkpoint(topic))
         )
+        return self.start(writer, to_the_end=to_the_end)
+
+    def start(self, writer: DataStreamWriter, *, to_the_end: bool) -> StreamingQuery:
+        """Start a query: see `write`.
+
+        Raises:
+            StoppedError: the user has stopped the pipeline.
+        """
         if not to_the_end:
             return writer.trigger(processingTime="1 second").start()
         query = writer.trigger(availableNow=True).start()
@@ -207,12 +216,6 @@ def as_json(rows: DataFrame, key: str | Column) -> DataFrame:
     return rows.select(
         column.cast("string").alias("key"), sf.to_json(sf.struct("*"), TIMES).alias("value")
     )
-
-
-def differing(one: DataFrame, other: DataFrame) -> int:
-    """Return how many rows are in only one of two frames with the same columns."""
-    other = other.select(*one.columns)
-    return one.exceptAll(other).count() + other.exceptAll(one).count()
 
 
 def show(console: Console, lines: Iterable[Line]) -> int:

@@ -6,15 +6,19 @@ import argparse
 from pathlib import Path
 
 from odradek.config import extras
+from odradek.pipelines.arguments import seconds
 from odradek.pipelines.inputs import STDIN, DamagedError, files
 from odradek.pipelines.own import formats
 from odradek.pipelines.own.fields import Field, Fields, lacking, named, parse_names
 from odradek.pipelines.own.formats import FormatError, Wanted
+from odradek.pipelines.own.topic import Following
 
 KINDS = (formats.JSON, formats.SEPARATED, formats.PARQUET)
 
 
-def add_arguments(parser: argparse.ArgumentParser, fields: Fields) -> None:
+def add_arguments(
+    parser: argparse.ArgumentParser, fields: Fields, seconds_text: str = "how long to follow"
+) -> None:
     """Add the options."""
     own = parser.add_argument_group("own data", _columns_text(fields))
     own.add_argument(
@@ -26,6 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser, fields: Fields) -> None:
         "input",
     )
     own.add_argument("--topic", help="a topic that exists; its values are JSON")
+    own.add_argument(
+        "--follow", action="store_true", help="wait for more records of --topic, until Ctrl-C"
+    )
+    own.add_argument("--seconds", type=seconds, help=seconds_text)
     own.add_argument(
         "--columns",
         action="append",
@@ -51,6 +59,11 @@ def is_given(options: argparse.Namespace) -> bool:
     return bool(getattr(options, "input", None) or getattr(options, "topic", None))
 
 
+def following(options: argparse.Namespace) -> Following | None:
+    """Return how long the topic is followed; None if it is not."""
+    return Following(options.seconds) if options.follow else None
+
+
 def wanted(options: argparse.Namespace, default_columns: tuple[str, ...] = ()) -> Wanted:
     """Return what is said of the format."""
     header = tuple(each.strip() for each in (options.header or "").split(",") if each.strip())
@@ -59,9 +72,15 @@ def wanted(options: argparse.Namespace, default_columns: tuple[str, ...] = ()) -
 
 
 def check(
-    options: argparse.Namespace, fields: Fields, default_columns: tuple[str, ...] = ()
+    options: argparse.Namespace,
+    fields: Fields,
+    default_columns: tuple[str, ...] = (),
+    *,
+    has_other_seconds: bool = False,
 ) -> None:
     """Check the options before anything is started.
+
+    `has_other_seconds` says that `--seconds` also has a meaning without `--follow`.
 
     Raises:
         ValueError: options contradict each other, there is no file, or a column is missing.
@@ -70,6 +89,10 @@ def check(
         raise ValueError(f"the check needs DuckDB: {extras.install(extras.DEMO)}")
     if options.input and options.topic:
         raise ValueError("--input and --topic exclude each other")
+    if options.follow and not options.topic:
+        raise ValueError("--follow needs --topic (of files, only the pipeline logs follows them)")
+    if options.seconds is not None and not (options.follow or has_other_seconds):
+        raise ValueError("--seconds needs --follow")
     if not is_given(options):
         for name in ("columns", "format", "delimiter", "header"):
             if getattr(options, name):

@@ -1,4 +1,4 @@
-"""Where the rows of a pipeline are from: files, a topic that exists, or lines that a program makes.
+"""Where the rows of a pipeline are from: files, or lines that a program makes; `topic` has topics.
 
 A source puts its rows into a topic once (`send`), is a stream of rows for any number of queries
 (`stream`), and shows DuckDB what was given (`load`). When all queries have processed all rows, `end`
@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
-from odradek.model.topic_partition import TopicPartition
 from odradek.pipelines.inputs import blocks, files
 from odradek.pipelines.own import formats, stream
-from odradek.pipelines.own.fields import INTEGER, NUMBER, TIME, Field, Fields, lacking
+from odradek.pipelines.own.fields import INTEGER, NUMBER, TIME, Field, Fields
 from odradek.pipelines.own.formats import Wanted
 from odradek.pipelines.own.rows import Row, rows
 from odradek.pipelines.own.shipping import (
@@ -33,12 +32,12 @@ from odradek.pipelines.own.shipping import (
     Shipment,
     Shipper,
     ends,
-    read_partitions,
     ship_files,
 )
 from odradek.pipelines.places import Line, PipelineError, Places
 
 SKIPPED_SHOWN = 10
+PER_BATCH_MIN = 2_000
 END = ".end"
 END_NAME = "end"
 """The text in the fields of the last row."""
@@ -131,6 +130,17 @@ class Source(ABC):
     def is_begun(self, places: Places) -> bool:
         """Return whether this or an earlier run has begun to send."""
         return (places.output / f"{self.topic}{NOTE}").exists()
+
+    @property
+    def per_batch(self) -> int:
+        """How many records a micro-batch has: about four micro-batches read all."""
+        return max(PER_BATCH_MIN, self.count // 4)
+
+    def follow(
+        self, console: Console, places: Places, start: Callable[[], list[StreamingQuery]]
+    ) -> None:
+        """Let the queries of `start` run while rows come, if the source is followed (`topic.Topic`)."""
+        del console, places, start
 
     def has_ended(self, places: Places) -> bool:
         """Return whether the last row was written."""
@@ -289,68 +299,3 @@ class Made(Shipped):
         position = self.shipment.positions.get(self._made.name, Position())
         texts = ((number, text) for number, (_, text) in enumerate(self._made.make(), 1))
         given.add_objects(self._made.name, [each for each in texts if each[0] <= position.lines])
-
-
-class Topic(Source):
-    """A topic that exists, as far as it has records when the pipeline begins. Values are JSON."""
-
-    keeps_order = False
-
-    def __init__(self, topic: str, fields: Fields) -> None:
-        super().__init__(topic, fields)
-        self._until: dict[TopicPartition, int] = {}
-
-    @property
-    def lines_skipped(self) -> int:
-        """None: all records are in the topic."""
-        return 0
-
-    def note(self) -> dict[str, Any]:
-        """See `Source`."""
-        return {"topic": self.topic}
-
-    def send(self, console: Console, places: Places) -> None:
-        """Note the ends of the partitions, or read the note of the run that is continued.
-
-        Raises:
-            PipelineError: the topic has no records.
-        """
-        path = places.output / f"{self.topic}.bounds.json"
-        if not path.exists():
-            found = ends(places, self.topic)
-            text = json.dumps({str(each.partition): at for each, at in found.items()})
-            path.write_text(text, encoding="utf-8")
-        bounds = json.loads(path.read_text(encoding="utf-8"))
-        self._until = {TopicPartition(self.topic, int(key)): at for key, at in bounds.items()}
-        probed: list[bytes] = []
-        for _, part in read_partitions(places, self._until):
-            self.count += len(part)
-            probed += [each.value or b"" for each in part[: formats.LINES_PROBED - len(probed)]]
-        places.on_sent(self.count)
-        if places.on_total is not None:
-            places.on_total(self.count)
-        console.print(f"{self.count:,} records are in the topic {self.topic}")
-        if not self.count:
-            raise PipelineError(f"the topic {self.topic} has no records")
-        columns = formats.keys_of(probed)
-        missing = lacking(self.fields, columns)
-        if missing:
-            names = ",".join(f"{each.name}=COLUMN" for each in missing)
-            raise PipelineError(
-                f"the values in {self.topic} are no objects of JSON"
-                if not columns
-                else f"the values in {self.topic} lack {', '.join(e.columns[0] for e in missing)}: "
-                f"they have {', '.join(columns)}. Name what is meant: --columns {names}"
-            )
-
-    def _bounded(self, records: DataFrame) -> DataFrame:
-        within = sf.col("topic") != self.topic
-        for (_, partition), at in self._until.items():
-            within |= (sf.col("partition") == partition) & (sf.col("offset") < at)
-        return records.where(within)
-
-    def load(self, places: Places, given: Any) -> None:
-        """See `Source`."""
-        for partition, records in read_partitions(places, self._until):
-            texts = [(r.offset, (r.value or b"").decode("utf-8", "replace")) for r in records]
-            given.add_objects(f"{partition.topic}-{partition.partition}", texts)
