@@ -29,6 +29,8 @@ from odradek.pipelines.places import Line, PipelineError, Places, StoppedError
 
 LINES_PER_BATCH = 20_000
 POLL_S = 0.2
+END_S = 10.0
+"""How long the follower may write on after the user has stopped the pipeline."""
 DAYS_SHOWN = 10
 
 
@@ -107,7 +109,9 @@ def _follow(console: Console, places: Places, lake: Lake, options: argparse.Name
         if error is not None:
             break
     ending.set()
-    thread.join()
+    while thread.is_alive() and not places.stopping.is_set():
+        thread.join(POLL_S)
+    thread.join(END_S)
     if follower.error is not None:
         raise follower.error
     if places.stopping.is_set():

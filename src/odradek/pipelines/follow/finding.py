@@ -15,7 +15,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.pipelines.follow.copies import Copies
@@ -28,42 +28,12 @@ from odradek.pipelines.follow.files import (
     opened,
 )
 from odradek.pipelines.follow.log import Log
+from odradek.pipelines.follow.tracking import Logs, Tracked
 from odradek.pipelines.inputs import PROBE_BYTES, DamagedError, files, looks_like_text
 
 COPY_S = 30.0
 ROTATED = re.compile(r"([.-][0-9][0-9.:-]*|\.old)(\.(gz|bz2|xz|zst))?")
 """What the name of a rotated file has after that of the log."""
-
-
-class Tracked:
-    """A log, and the file that has its next lines, if there is one."""
-
-    def __init__(self, log: Log, path: Path | None = None, file: Followed | None = None) -> None:
-        self.log = log
-        self.path = path
-        self.file = file
-
-    def now_has(self, path: Path, file: Followed) -> None:
-        """Note the file that has the next lines."""
-        if self.file is not None:
-            self.file.close()
-        self.path, self.file = path, file
-        device, inode = file.identity
-        self.log = replace(self.log, device=device, inode=inode)
-
-    def is_at(self, path: Path) -> None:
-        """Note the present name of the file."""
-        self.path = path
-
-    def moved_to(self, log: Log) -> None:
-        """Note how far the log is in the topic."""
-        self.log = log
-
-    def lost(self) -> None:
-        """Note that there is no file any more."""
-        if self.file is not None:
-            self.file.close()
-        self.file = None
 
 
 Look = tuple[int, int]
@@ -96,7 +66,7 @@ class Finder:
         logs: Iterable[Log],
         say: Callable[[str], None],
     ) -> None:
-        self.tracked = [Tracked(each) for each in logs]
+        self.tracked = Logs(logs)
         self._given = given
         self._copies = copies
         self._say = say
@@ -193,8 +163,8 @@ class Finder:
         """Find out which log a file has, and return whether it will be read."""
         own = [
             each
-            for each in self.tracked
-            if each.log.identity == file.identity and each.file is None and each.log.bytes_read
+            for each in self.tracked.of(file.identity)
+            if each.file is None and each.log.bytes_read
         ]
         for tracked in own:
             if tracked not in self._truncated and self._has_read(tracked, file):
@@ -205,8 +175,8 @@ class Finder:
         replaced = [each for each in own if each in self._truncated]
         others = [
             each
-            for each in self.tracked
-            if each not in replaced and each.log.bytes_read and each.log.may_be(path)
+            for each in self.tracked.named_like(path)
+            if each not in replaced and each.log.bytes_read
         ]
         original, may_be_copied = self._original(path, file, others)
         if original is not None:
@@ -237,11 +207,11 @@ class Finder:
             return False
         self._left.pop(file.identity, None)
         name = str(path)
-        earlier = [each.log.generation for each in self.tracked if each.log.file == name]
-        log = Log(name, 1 + max(earlier, default=0), *file.identity)
+        log = Log(name, 1 + self.tracked.last_generation(name), *file.identity)
         self._copies.begin(log)
-        self.tracked.append(Tracked(log))
-        self._join(self.tracked[-1], path, file, look)
+        tracked = Tracked(log)
+        self.tracked.add(tracked)
+        self._join(tracked, path, file, look)
         return True
 
     def _leave(self, identity: Identity, left: _Left, *, is_said: bool = True) -> None:
@@ -254,6 +224,7 @@ class Finder:
         if tracked.file is not None:
             self._known.pop(tracked.file.identity, None)
         tracked.now_has(path, file)
+        self.tracked.joined(tracked)
         self._known[file.identity] = tracked, look if file.is_whole else None
         self._truncated.discard(tracked)
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from odradek.client.producer import Producer
 from odradek.pipelines.follow.copies import Copies
 from odradek.pipelines.follow.files import Followed, LostError
-from odradek.pipelines.follow.finding import Finder, Tracked
+from odradek.pipelines.follow.finding import Finder
 from odradek.pipelines.follow.log import Log, log_of
+from odradek.pipelines.follow.tracking import Tracked
 from odradek.pipelines.inputs import DamagedError
 from odradek.pipelines.own.rows import VALUE_BYTES_MAX
 from odradek.pipelines.own.shipping import read_all

@@ -44,10 +44,10 @@ class Log:
         """Return the value of the record with the position."""
         return json.dumps(asdict(self)).encode()
 
-    def may_be(self, path: Path) -> bool:
-        """Return whether a file may be this log, or a copy, by its name: it has the same beginning."""
-        stem = Path(self.file).name.lstrip(".").partition(".")[0]
-        return path.name.lstrip(".").startswith(stem)
+
+def stem_of(path: Path) -> str:
+    """Return the beginning of the name of a log. The names of its copies begin with it, too."""
+    return path.name.lstrip(".").partition(".")[0]
 
 
 def log_of(value: bytes) -> Log:
