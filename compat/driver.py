@@ -308,6 +308,23 @@ class Driver:
         """Write and read a record with other credentials; return what the client said about it."""
         return [str(each) for each in self._ask("login", **arguments)["said"]]
 
+    @property
+    def pid(self) -> int:
+        """The process id of the program."""
+        return self._dialogue.pid
+
+    def open_sessions(self, logins: Sequence[Mapping[str, Any]]) -> None:
+        """Make a producer and a consumer for each login; each has written or read a record."""
+        self._ask("open_sessions", logins=[dict(each) for each in logins])
+
+    def use_sessions(self, for_ms: int) -> list[tuple[int, list[str]]]:
+        """Write and read for some time. Return how many records, and the errors, for each login."""
+        used = self._ask("use_sessions", for_ms=for_ms)["used"]
+        return [(int(each["records"]), [str(one) for one in each["said"]]) for each in used]
+
+    def close_sessions(self) -> None:
+        self._ask("close_sessions")
+
     def groups(self) -> set[str]:
         return set(self._ask("groups")["groups"])
 

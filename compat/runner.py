@@ -21,6 +21,7 @@ from compat.lab.broker import Broker
 from compat.lab.dialogue import DialogueError, Refused, Unsupported
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import CACHE, Missing, RequiredMissing
+from compat.logins import sessions
 from compat.logins.node import LoginNode
 from compat.logins.play import compare, log_in
 from compat.logins.table import CLIENTS as LOGIN_CLIENTS
@@ -57,6 +58,10 @@ BOTH_PROTOCOLS = "one group of both protocols"
 SECURED = "a secured node"
 SECURED_TOOLS = "tools on a secured node"
 LOGIN = "login: {}"
+SESSIONS = {
+    "re-authentication": sessions.renew,
+    "re-authentication with a changed password": sessions.refuse,
+}
 
 
 class Run:
@@ -125,16 +130,26 @@ class Run:
 
     def _logins(self) -> None:
         rows = [row for row in ROWS if self.wanted(LOGIN.format(row.name))]
-        names = [each for each in LOGIN_CLIENTS if each in self._drivers]
-        if not rows or not names:
+        checks = [each for each in SESSIONS if self.wanted(each)]
+        names = [each for each in self._drivers if each in {*LOGIN_CLIENTS, *sessions.CLIENTS}]
+        if not (rows or checks) or not names:
             return
         node = LoginNode(type(self.broker), self._logs / "logins")
         with node, ThreadPoolExecutor(self.jobs) as pool:
-            for part in [pool.submit(self._logins_of, name, rows, node) for name in names]:
+            for part in [pool.submit(self._logins_of, name, rows, checks, node) for name in names]:
                 part.result()
 
-    def _logins_of(self, name: str, rows: Sequence[Row], node: LoginNode) -> None:
-        for row in rows:
+    def _logins_of(
+        self, name: str, rows: Sequence[Row], checks: Sequence[str], node: LoginNode
+    ) -> None:
+        for check in checks if name in sessions.CLIENTS else ():
+
+            def use(check: str = check) -> None:
+                SESSIONS[check](self._drivers[name], node)
+
+            if name in self._drivers:
+                self._record(name, check, use)
+        for row in rows if name in LOGIN_CLIENTS else ():
 
             def play(row: Row = row) -> None:
                 said = log_in(self._drivers[name], node, row)

@@ -20,8 +20,11 @@ from compat.lab.kerberos import SERVICE, Kdc, require_library
 from compat.lab.odradek_node import OdradekNode
 from compat.lab.toolchain import Missing, free_port
 from compat.logins.table import (
+    BRIEF_LISTENERS,
+    BRIEF_SESSION_MS,
     PASSWORD,
     RIGHT,
+    SCRAM,
     USER,
     AccessToken,
     Arguments,
@@ -45,6 +48,8 @@ PROTOCOLS = {
     "SASL": "SASL_PLAINTEXT",
     "SASL_SSL": "SASL_SSL",
     "UNSECURED": "SASL_PLAINTEXT",
+    "BRIEF": "SASL_PLAINTEXT",
+    "BRIEF_SSL": "SASL_SSL",
 }
 KERBEROS = {
     "KERBEROS": "SASL_PLAINTEXT",
@@ -55,7 +60,6 @@ KERBEROS = {
 """The listeners with GSSAPI, where the Kerberos library is installed. Their addresses have the host of the
 service, because not every client replaces 127.0.0.1 by the name of the host."""
 ELSEWHERE = "kafka/elsewhere"
-SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 BRIEF_LIFETIME = "1s"
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
 _UNSECURED = f"{_OAUTH}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
@@ -153,18 +157,25 @@ class LoginNode:
             time.sleep(max(0.0, self._expired_at - time.time()))
         return ("unknown" if kind == "unknown" else token_id, "AAAA" if "HMAC" in kind else hmac)
 
-    def _make_users(self) -> None:
+    def set_password(self, user: str, password: str, mechanism: str = SCRAM[0]) -> None:
+        """Give a user of SCRAM a password."""
+        admin, client = self._admin()
+        kind = getattr(admin.ScramMechanism, mechanism.replace("-", "_"))
+        info = admin.ScramCredentialInfo(kind, 4096)
+        change = admin.UserScramCredentialUpsertion(user, info, password.encode())
+        client.alter_user_scram_credentials([change])[user].result(30)
+
+    def _admin(self) -> tuple[Any, Any]:
         # Its annotations are for others: imported so, the type checker does not look at them.
         admin: Any = importlib.import_module("confluent_kafka.admin")
-        client = admin.AdminClient({"bootstrap.servers": self.broker.bootstrap})
+        return admin, admin.AdminClient({"bootstrap.servers": self.broker.bootstrap})
+
+    def _make_users(self) -> None:
+        admin, client = self._admin()
         client.create_topics([admin.NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
-        users = {USER: SCRAM, "only256": SCRAM[:1], "only512": SCRAM[1:]}
-        for mechanism in SCRAM:
-            for user in (each for each, mechanisms in users.items() if mechanism in mechanisms):
-                kind = getattr(admin.ScramMechanism, mechanism.replace("-", "_"))
-                info = admin.ScramCredentialInfo(kind, 4096)
-                change = admin.UserScramCredentialUpsertion(user, info, PASSWORD.encode())
-                client.alter_user_scram_credentials([change])[user].result(30)
+        for mechanism, other in zip(SCRAM, ("only256", "only512"), strict=True):
+            for user in (USER, other):
+                self.set_password(user, PASSWORD, mechanism)
 
     def _make_tokens(self) -> None:
         self._tokens[RIGHT] = self._create_token()
@@ -247,8 +258,8 @@ def _settings(directory: Path, protocols: Mapping[str, str]) -> dict[str, str]:
     }
     for name in ("expired", "misnamed"):
         settings[f"listener.name.{name}.ssl.keystore.location"] = str(directory / f"{name}.pem")
-    for listener in ("sasl", "sasl_ssl"):
-        start = f"listener.name.{listener}."
+    for listener in (*BRIEF_LISTENERS, *BRIEF_LISTENERS.values()):
+        start = f"listener.name.{listener.lower()}."
         settings |= {
             f"{start}plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_{USER}="{PASSWORD}";',
             f"{start}oauthbearer.sasl.jaas.config": f"{access_tokens.MODULE} required;",
@@ -260,6 +271,11 @@ def _settings(directory: Path, protocols: Mapping[str, str]) -> dict[str, str]:
                 for mechanism in SCRAM
             },
         }
+    for listener in BRIEF_LISTENERS.values():
+        start = f"listener.name.{listener.lower()}."
+        for mechanism in ("PLAIN", *SCRAM, "OAUTHBEARER"):
+            limit = f"{start}{mechanism.lower()}.connections.max.reauth.ms"
+            settings[limit] = str(BRIEF_SESSION_MS)
     start = "listener.name.unsecured.oauthbearer.sasl."
     settings |= {
         f"{start}jaas.config": f"{access_tokens.MODULE} required;",

@@ -7,7 +7,7 @@ arguments. The values are texts, names of files of `node.Credentials`, or tokens
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from compat.access_tokens import WRONG
 
@@ -17,6 +17,10 @@ CLIENTS = ("java", "librdkafka", "aiokafka", "franz-go", "odradek", "odradek-aio
 RIGHT = "right"
 USER, PASSWORD = "alice", "alice, secret="
 """The characters `,` and `=` are escaped in SCRAM."""
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+BRIEF_LISTENERS = {"SASL": "BRIEF", "SASL_SSL": "BRIEF_SSL"}
+"""The listeners whose sessions are brief, by the ones that have the same protocol and mechanisms."""
+BRIEF_SESSION_MS = 3_000
 SHORT_MS, LONG_MS = 2_000, 40_000
 """How long clients try: those that get no reason, and all others, which end earlier."""
 
@@ -86,6 +90,10 @@ class Row:
         """Return the right credentials, and then the wrong ones."""
         return (Case(RIGHT), *self.wrong)
 
+    def at(self, listener: str) -> Row:
+        """Return the same row for another listener."""
+        return replace(self, listener=listener)
+
     def arguments(self, case: Case) -> Arguments:
         """Return the arguments of a login."""
         return {**self.right, **case.changes}
@@ -122,7 +130,7 @@ def _sasl_rows(protocol: str, listener: str, tls: Arguments) -> tuple[Row, ...]:
                 {**base, "mechanism": mechanism, **named},
                 (*passwords, Case("password of another mechanism", {"user": other})),
             )
-            for mechanism, other in (("SCRAM-SHA-256", "only512"), ("SCRAM-SHA-512", "only256"))
+            for mechanism, other in zip(SCRAM, ("only512", "only256"), strict=True)
         ),
         *(
             Row(
@@ -136,7 +144,7 @@ def _sasl_rows(protocol: str, listener: str, tls: Arguments) -> tuple[Row, ...]:
                 },
                 tokens,
             )
-            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+            for mechanism in SCRAM
         ),
         Row(
             f"{protocol}, OAUTHBEARER",

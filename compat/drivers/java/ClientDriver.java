@@ -112,6 +112,7 @@ final class ClientDriver {
         verbs.put("groups", driver::groups);
         verbs.put("delete_group", driver::deleteGroup);
         verbs.put("login", Login::run);
+        new Sessions().register(verbs);
         new ShareVerbs(driver.bootstrap, driver.admin).register(verbs);
         Lines.serve(verbs);
     }

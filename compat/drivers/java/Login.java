@@ -81,13 +81,13 @@ final class Login {
     }
 
     /** Adds the error and its causes, outermost first. */
-    private static void add(ArrayNode said, Throwable error) {
+    static void add(ArrayNode said, Throwable error) {
         for (Throwable each = error; each != null; each = each.getCause()) {
             said.add(each.getClass().getSimpleName() + ": " + each.getMessage());
         }
     }
 
-    private static Map<String, Object> settings(JsonNode command) {
+    static Map<String, Object> settings(JsonNode command) {
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", command.get("bootstrap").asText());
         settings.put("security.protocol", command.get("protocol").asText());

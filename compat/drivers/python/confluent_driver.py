@@ -14,6 +14,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from compat.drivers.python.confluent_login import login
+from compat.drivers.python.confluent_sessions import Sessions
 from compat.drivers.python.confluent_share import ShareVerbs
 from compat.drivers.python.lines import (
     Command,
@@ -47,6 +48,7 @@ class Driver(ShareVerbs):
     def __init__(self, bootstrap: str) -> None:
         super().__init__({**_given(), "bootstrap.servers": bootstrap})
         self.members: dict[str, Consumer] = {}
+        self._sessions = Sessions()
         self.transactional: list[Producer] = []
 
     def about(self, command: Command) -> Command:
@@ -230,6 +232,15 @@ class Driver(ShareVerbs):
 
     def login(self, command: Command) -> Command:
         return login(command)
+
+    def open_sessions(self, command: Command) -> None:
+        self._sessions.open(command)
+
+    def use_sessions(self, command: Command) -> Command:
+        return self._sessions.use(command)
+
+    def close_sessions(self, command: Command) -> None:
+        self._sessions.close()
 
     def _consumer(self, group: str, more: dict[str, Any]) -> Consumer:
         return Consumer(

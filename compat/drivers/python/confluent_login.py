@@ -38,7 +38,7 @@ def login(command: Command) -> Command:
         else:
             delivered.append(message.offset())
 
-    settings = _settings(command)
+    settings = login_settings(command)
     settings["error_cb"] = failed
     producer = _producer({**settings, "message.timeout.ms": command["timeout_ms"], "linger.ms": 0})
     producer.produce(command["topic"], command["value"].encode(), partition=0, on_delivery=report)
@@ -76,7 +76,8 @@ def _read(command: Command, settings: Command, offset: int, errors: list[str]) -
         consumer.close()
 
 
-def _settings(command: Command) -> dict[str, Any]:
+def login_settings(command: Command) -> dict[str, Any]:
+    """The settings of a client with the credentials of a login."""
     settings: dict[str, Any] = {
         "bootstrap.servers": command["bootstrap"],
         "security.protocol": command["protocol"],

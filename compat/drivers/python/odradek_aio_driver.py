@@ -19,6 +19,7 @@ from compat.drivers.python.lines import (
     value_to_write,
 )
 from compat.drivers.python.odradek_login import login_with_asyncio
+from compat.drivers.python.odradek_sessions import AioSessions
 from compat.drivers.python.odradek_verbs import (
     AdminVerbs,
     member_settings,
@@ -63,6 +64,7 @@ class Driver(AdminVerbs):
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="event loop", daemon=True).start()
         self._consumers: dict[str, Consumer] = {}
+        self._sessions = AioSessions()
         self._open: list[Producer] = []
         """The producers of transactions that are left open."""
 
@@ -82,6 +84,15 @@ class Driver(AdminVerbs):
 
     def login(self, command: Command) -> Command:
         return self._run(login_with_asyncio(command))
+
+    def open_sessions(self, command: Command) -> None:
+        self._run(self._sessions.open(command))
+
+    def use_sessions(self, command: Command) -> Command:
+        return self._run(self._sessions.use(command))
+
+    def close_sessions(self, command: Command) -> None:
+        self._run(self._sessions.close())
 
     def produce(self, command: Command) -> Command:
         return {"offsets": self._run(self._produce(command))}

@@ -14,6 +14,7 @@ from compat.drivers.python.lines import (
     value_to_write,
 )
 from compat.drivers.python.odradek_login import login
+from compat.drivers.python.odradek_sessions import Sessions
 from compat.drivers.python.odradek_verbs import (
     AdminVerbs,
     member_settings,
@@ -33,11 +34,21 @@ class Driver(AdminVerbs):
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
         self._consumers: dict[str, Consumer] = {}
+        self._sessions = Sessions()
         self._open: list[Producer] = []
         """The producers of transactions that are left open."""
 
     def login(self, command: Command) -> Command:
         return login(command)
+
+    def open_sessions(self, command: Command) -> None:
+        self._sessions.open(command)
+
+    def use_sessions(self, command: Command) -> Command:
+        return self._sessions.use(command)
+
+    def close_sessions(self, command: Command) -> None:
+        self._sessions.close()
 
     def produce(self, command: Command) -> Command:
         with Producer(producer_settings(self.bootstrap, command)) as producer:

@@ -23,7 +23,7 @@ _OAUTH = f"{_MODULES}oauthbearer.OAuthBearerLoginModule"
 
 def login(command: Command) -> Command:
     """Write and read a record with the given credentials, and tell the client's error."""
-    with _settings(command) as settings:
+    with login_settings(command) as settings:
         try:
             offset = _written(command, settings)
             return {"said": _read(command, settings, offset)}
@@ -32,7 +32,7 @@ def login(command: Command) -> Command:
 
 
 def _written(command: Command, settings: dict[str, Any]) -> int:
-    with Producer(settings | _limits(command)) as producer:
+    with Producer(settings | limits(command)) as producer:
         value = command["value"].encode()
         return producer.send(command["topic"], value, partition=0).wait().offset
 
@@ -50,9 +50,9 @@ def _read(command: Command, settings: dict[str, Any], offset: int) -> list[str]:
 
 async def login_with_asyncio(command: Command) -> Command:
     """Do as `login` with the clients of asyncio."""
-    with _settings(command) as settings:
+    with login_settings(command) as settings:
         try:
-            async with aio.Producer(settings | _limits(command)) as producer:
+            async with aio.Producer(settings | limits(command)) as producer:
                 value = command["value"].encode()
                 sent = await producer.send(command["topic"], value, partition=0)
                 offset = (await sent).offset
@@ -72,7 +72,8 @@ def _compared(command: Command, values: list[Any]) -> list[str]:
     return [] if values[0] == command["value"].encode() else ["another record was read"]
 
 
-def _limits(command: Command) -> dict[str, Any]:
+def limits(command: Command) -> dict[str, Any]:
+    """The settings of a producer that tries for the time of a login."""
     return {
         "max.block.ms": command["timeout_ms"],
         "delivery.timeout.ms": command["timeout_ms"] + 10,
@@ -81,7 +82,8 @@ def _limits(command: Command) -> dict[str, Any]:
 
 
 @contextmanager
-def _settings(command: Command) -> Iterator[dict[str, Any]]:
+def login_settings(command: Command) -> Iterator[dict[str, Any]]:
+    """The settings of a client with the credentials of a login; a file of a token is there until the end."""
     settings: dict[str, Any] = {
         "bootstrap.servers": command["bootstrap"],
         "security.protocol": command["protocol"],
