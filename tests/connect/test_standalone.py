@@ -315,6 +315,16 @@ def test_numbers_for_prometheus(broker, tmp_path: Path):
         wanted = 'source_record_write_total{connector="counted",task="0"} 3.0'
         lab.until(lambda: wanted in lab.text("/metrics"))
         assert 'connector_health{connector="counted",health="HEALTHY"} 1.0' in lab.text("/metrics")
+        worker = "kafka_connect_worker_metrics_connector"
+        task = "kafka_connect_connector_task_metrics_status"
+        assert lab.ask("PUT", "/connectors/counted/pause").status == 202
+        paused = f'{task}{{connector="counted",status="paused",task="0"}} 1.0'
+        lab.until(lambda: paused in lab.text("/metrics"))
+        shown = lab.text("/metrics").splitlines()
+        assert f"{worker}_count 1.0" in shown
+        for state, count in (("total", 1), ("paused", 1), ("running", 0), ("failed", 0)):
+            assert f'{worker}_{state}_task_count{{connector="counted"}} {count}.0' in shown
+        assert any("connector_metrics_status{" in e and 'status="paused"' in e for e in shown)
 
 
 def test_an_offset_that_cannot_be_deleted_is_an_error(broker: Broker, tmp_path: Path) -> None:

@@ -266,6 +266,10 @@ class Herder:
         """Return the tasks that run here, for their numbers."""
         return list(self._worker.tasks.items())
 
+    def running_connectors(self) -> list[str]:
+        """Return the names of the connectors that run here, without their tasks."""
+        return list(self._worker.connectors)
+
     def health(self) -> dict[str, str]:
         """Return the health of each connector; see `answers.health`."""
         return answers.health(self.statuses.log, self.connectors())
