@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,42 @@ def run(spark, servers, cluster, tmp_path):
     delete_topics(cluster, created)
 
 
+class Endpoint:
+    """Serves the text of Prometheus, with other values each time, and notes them."""
+
+    def __init__(self):
+        served = self.served = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                value = (len(served) * 7) % 11 + 0.25
+                served.append(value)
+                lines = (
+                    "# TYPE load gauge",
+                    f"load {value}",
+                    f'requests_total{{path="/a b",code="200"}} {10 * value}',
+                    "broken NaN",
+                )
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write("\n".join(lines).encode() + b"\n")
+
+            def log_message(self, *words):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"http://{self.address}/metrics"
+
+    def __enter__(self):
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *error):
+        self._server.shutdown()
+        self._server.server_close()
+
+
 @pytest.mark.long
 @pytest.mark.cluster
 class TestAll:
@@ -96,6 +133,29 @@ class TestAll:
         assert not wrong, found
         assert found["lines that are no samples"] == (bad, bad)
         assert found["alerts"][0] > 0
+
+    def test_an_endpoint_that_is_scraped(self, run, spark, servers, tmp_path):
+        """The windows are those of what the endpoint says that it has served."""
+        with Endpoint() as endpoint:
+            words = ("--scrape", endpoint.url, "--seconds", "4", "--every", "0.3", "--window", "1s")
+            wrong, found, _ = run(metrics, *words, "--alert", "load>4")
+        assert not wrong, found
+        _, *served = endpoint.served  # the first request only sees whether it answers
+        places = Places(spark, servers, tmp_path / "output")
+        windows = places.read(own_metrics.WINDOWS, own_metrics.WINDOW).collect()
+        for name, factor in (("load", 1), ('requests_total{path="/a b",code="200"}', 10)):
+            of_series = [each for each in windows if each.name == f"{name}@{endpoint.address}"]
+            values = [factor * value for value in served]
+            assert sum(each.samples for each in of_series) == len(values)
+            total = sum(each["mean"] * each.samples for each in of_series)
+            assert total == pytest.approx(sum(values))
+            assert max(each["max"] for each in of_series) == max(values)
+            at = 0
+            for window in sorted(of_series, key=lambda each: each.start):
+                part = values[at : at + window.samples]
+                assert window["mean"] == pytest.approx(sum(part) / len(part))
+                at += window.samples
+        assert len({each.name for each in windows}) == 2
 
     def test_requests_of_an_exporter(self, run):
         """Requests that OpenTelemetry's exporter for Python (1.45) has made."""

@@ -29,6 +29,7 @@ def create(name: str, parent: Path) -> list[Path]:
         "pipeline.py.txt": f"{name}.py",
         "test.py.txt": f"test_{name}.py",
         "README.md.txt": "README.md",
+        "pytest.ini.txt": "pytest.ini",
     }
     directory.mkdir(parents=True)
     made = []
