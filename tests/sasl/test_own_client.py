@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.cli.conftest import invoke
 
-from odradek.client import aio
+from odradek.client import Consumer, aio
 from odradek.client import connection as connection_module
 from odradek.client.address import Address
 from odradek.client.admin.users import NewCredential, set_credential
@@ -182,3 +182,44 @@ def test_a_wrong_password(ports):
     ):
         producer.send("orders", b"x")
     assert "Check the user, the password" in raised.value.advice
+
+
+@pytest.fixture
+def refused_from_now_on(monkeypatch):
+    """A function after which sessions end, and the password is another one."""
+    wrong = parse_security({**SETTINGS, "sasl.password": "wrong"}).credential
+    real = connection_module.authenticate
+
+    def refuse():
+        monkeypatch.setattr(connection_module, "authenticate", lambda _, nonce: real(wrong, nonce))
+        monkeypatch.setattr(Connection, "must_authenticate", True)
+
+    return refuse
+
+
+def test_a_consumer_is_told_that_its_password_was_changed(ports, refused_from_now_on):
+    settings = {**SETTINGS, "bootstrap.servers": f"127.0.0.1:{ports['LONG']}"}
+    with Producer(settings) as producer:
+        offset = producer.send("orders", b"x", partition=0).wait().offset
+    with Consumer(settings) as consumer:
+        consumer.assign([("orders", 0, offset)])
+        assert next(consumer.batches()).values() == [b"x"]
+        refused_from_now_on()
+        with pytest.raises(SecurityError, match="does not let alice in"):
+            next(consumer.batches())
+
+
+def test_a_consumer_of_asyncio_is_told_that_its_password_was_changed(ports, refused_from_now_on):
+    settings = {**SETTINGS, "bootstrap.servers": f"127.0.0.1:{ports['LONG']}"}
+
+    async def main():
+        async with aio.Producer(settings) as producer:
+            offset = (await (await producer.send("orders", b"x", partition=0))).offset
+        async with aio.Consumer(settings) as consumer:
+            consumer.assign([("orders", 0, offset)])
+            assert (await anext(consumer.batches())).values() == [b"x"]
+            refused_from_now_on()
+            with pytest.raises(SecurityError, match="does not let alice in"):
+                await anext(consumer.batches())
+
+    asyncio.run(main())

@@ -192,11 +192,13 @@ class Connection:
             if done.value:
                 self._again_ms = began_ms + int(done.value * SESSION_USED)
         except SaslFailure as failure:
+            is_refusal = isinstance(failure, CredentialRefused)
             raise SecurityError(
                 f"the broker at {self.address} does not let {user} in: {failure}"
-                if isinstance(failure, CredentialRefused)
+                if is_refusal
                 else f"SASL with {self.address} failed: {failure}",
                 sasl_advice(failure),
+                is_refusal=is_refusal,
             ) from failure
         except DisconnectedError as error:
             raise SecurityError(

@@ -131,6 +131,11 @@ class ClosedAtOnceError(DisconnectedError):
 class SecurityError(ClientError):
     """TLS or SASL failed: one side refused the other, or they use different protocols."""
 
+    def __init__(self, message: str, advice: str = "", *, is_refusal: bool = False) -> None:
+        super().__init__(message, advice)
+        self.is_refusal = is_refusal
+        """Whether the broker does not accept the credentials."""
+
 
 class NotDeliveredError(ClientError):
     """Records were not written; the message says how many, and why the first was rejected."""

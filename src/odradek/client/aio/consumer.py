@@ -144,6 +144,7 @@ class Consumer(ConsumerCalls):
             if self._reaching is None:
                 self._reaching = Reaching(self._routes)
             self._reaching.check()
+        self._routes.check_refusal()
         return False
 
     async def _work_on_events(self) -> None:

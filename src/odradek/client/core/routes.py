@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from odradek.client.address import Address
 from odradek.client.core.asks import Ask, Link
 from odradek.client.core.backoff import Backoff, RandomNumber
-from odradek.client.errors import BrokerError, ClientError, broker_error
+from odradek.client.errors import BrokerError, ClientError, SecurityError, broker_error
 from odradek.client.metadata import ClusterMetadata, Node, Topic
 from odradek.model.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -99,6 +99,8 @@ class Routes:
         self._lacking_since_ms: int | None = None
         """Since when metadata is wanted."""
         self._backoff = Backoff(retry_backoff_ms, retry_backoff_max_ms, random)
+        self._refusal: SecurityError | None = None
+        """Why a broker has refused the credentials since the last connection was made."""
         self._ready: set[Link] = set()
         self._losses: dict[Link, int] = {}
         self._coordinators: dict[CoordinatorKey, int] = {}
@@ -121,6 +123,7 @@ class Routes:
 
     def opened(self, link: Link | None, versions: ApiVersionsResponse) -> None:
         """Note that a link is open; None for the link to an unknown node."""
+        self._refusal = None
         if link is not None:
             self._ready.add(link)
             self.wanted_links.discard(link)
@@ -135,12 +138,24 @@ class Routes:
     def lost(self, link: Link, error: ClientError | None = None) -> None:
         """Note that a link is closed, or cannot be opened, and why. Leaders may have moved."""
         self.last_error = error or self.last_error
+        if isinstance(error, SecurityError) and error.is_refusal:
+            self._refusal = error
         self._losses[link] = self.losses(link) + 1
         self._ready.discard(link)
         self.wanted_links.discard(link)
         self._stale.update(self._used_ms)
         for key in [key for key, node in self._coordinators.items() if node == link[0]]:
             self.forget_coordinator(*key)
+
+    def check_refusal(self) -> None:
+        """Raise the error of a broker that refuses credentials that it has accepted before, once for each attempt.
+
+        Raises:
+            SecurityError: there is one.
+        """
+        error, self._refusal = self._refusal, None
+        if error is not None:
+            raise error
 
     def losses(self, link: Link) -> int:
         """Return how often a link was closed, or could not be opened."""
