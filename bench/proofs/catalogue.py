@@ -363,6 +363,15 @@ LONG_TESTS = (
         concerns=("tests/crash/copy_jobs.py", "tests/crash/test_connect.py"),
     ),
     LongTest(
+        "connect-swap",
+        "groups of workers of Apache Kafka that are replaced by Odradek's and back, while a source and a sink run", 2,
+        _pytest("-m", "long", "tests/oracle/test_java_connect_group.py", "-k", "roll"),
+        concerns=(
+            "src/odradek/core/connect/herder.py", "src/odradek/core/connect/assignor.py",
+            "src/odradek/core/connect/group_protocol.py", "tests/oracle/test_java_connect_group.py",
+        ),
+    ),
+    LongTest(
         "mirror-swap", "MirrorMaker 2 in Java and Odradek's take turns in one flow, some are killed", 1,
         _pytest("-m", "long", "tests/crash/test_mirror_swap.py"),
         concerns=("src/odradek/connectors/mirror", "tests/crash/test_mirror_swap.py"),
