@@ -27,8 +27,9 @@ from tests.support.run_seed import VARIABLE as SEED_VARIABLE
 from tests.support.run_seed import run_seed
 
 from bench.machine import commit, facts
-from bench.proofs.catalogue import GROUPS, LONG_TESTS, LongTest, chosen
+from bench.proofs.catalogue import GROUPS, LONG_TESTS, chosen
 from bench.proofs.freshness import COMMITS_MAX, commits_since_result
+from bench.proofs.long_test import LongTest
 
 RESULTS = Path(__file__).parent / "results"
 LOCAL = RESULTS / "local"

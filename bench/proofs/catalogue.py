@@ -3,62 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from bench.proofs.long_test import LongTest
 
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-QUICK_PART = 50
-"""`--quick` divides the count by this number. Use it to try a long test."""
-
-
-@dataclass(frozen=True)
-class LongTest:
-    """One command. It has passed if its exit code is 0."""
-
-    name: str
-    what: str
-    """Description of what is counted."""
-    count: int
-    command: tuple[str, ...]
-    variable: str | None = None
-    """The environment variable with the count; None if the count is a command-line argument, or if
-    nothing is counted."""
-    divisor: int = 1
-    """The value of the variable is the count divided by this number. Use it if the command counts
-    separately for each of several clients."""
-    extra: Mapping[str, str] = field(default_factory=dict)
-    """Other environment variables."""
-    has_count_argument: bool = False
-    """Whether the count is the last command-line argument."""
-    quick_arguments: tuple[str, ...] = ()
-    """Further command-line arguments for `--quick`."""
-    concerns: tuple[str, ...] = ()
-    """The files and directories that decide what the test proves, and those of the test itself. If more
-    than ten commits touch them, a new result is due (`bench.proofs.freshness`). The list is narrow: the
-    check runs most of these tests with each commit, with a smaller count. It is empty if the check runs
-    the whole test, and for benchmarks, whose results are judged by people."""
-
-    def size(self, *, quick: bool) -> int:
-        """Return the count of one run."""
-        if not quick or (self.variable is None and not self.has_count_argument):
-            return self.count
-        return self.divisor * max(2, self.count // self.divisor // QUICK_PART)
-
-    def full_command(self, *, quick: bool) -> list[str]:
-        """Return the command with all arguments."""
-        count = (str(self.size(quick=quick)),) if self.has_count_argument else ()
-        return [*self.command, *count, *(self.quick_arguments if quick else ())]
-
-    def text(self, count: int) -> str:
-        """Return the description with the count, for example `50 kills of the node under load`."""
-        number = f"{count:,}".replace(",", " ")
-        return self.what if count == 1 else f"{number} {self.what}"
-
-    def environment(self, *, quick: bool) -> dict[str, str]:
-        """Return the environment variables that the command gets in addition."""
-        if self.variable is None:
-            return dict(self.extra)
-        return {**self.extra, self.variable: str(self.size(quick=quick) // self.divisor)}
 
 
 def _pytest(*paths: str) -> tuple[str, ...]:
@@ -231,11 +179,7 @@ LONG_TESTS = (
     LongTest(
         "job-kills", "kills of jobs of three clients, or of the node", 300,
         _pytest("tests/crash/test_exactly_once.py"), "ODRADEK_JOB_KILLS", divisor=3,
-        concerns=(
-            "src/odradek/core/transaction",
-            "tests/crash/exactly_once.py",
-            "tests/crash/jobs",
-        ),
+        concerns=("src/odradek/core/transaction", "tests/crash/exactly_once.py", "tests/crash/jobs"),
     ),
     LongTest(
         "demo", "interruptions of the demo", 3,
@@ -284,9 +228,7 @@ LONG_TESTS = (
         "spark-memory", "records, read in a batch and in a stream, and written, by one worker each", 50_000_000,
         _pytest("-m", "long", "tests/spark/test_worker_memory.py"), "ODRADEK_SPARK_MEMORY_ROWS",
         concerns=(
-            "src/odradek/arrow/columns.py",
-            "src/odradek/arrow/positions.py",
-            "tests/spark/test_worker_memory.py",
+            "src/odradek/arrow/columns.py", "src/odradek/arrow/positions.py", "tests/spark/test_worker_memory.py",
         ),
     ),
     LongTest(
@@ -321,11 +263,7 @@ LONG_TESTS = (
     LongTest(
         "moves", "kills of a node during moves between log directories", 50,
         _pytest("-m", "cluster or long", "tests/crash/test_moves.py"), "ODRADEK_KILLS",
-        concerns=(
-            "src/odradek/log/manager",
-            "src/odradek/log/directory.py",
-            "tests/crash/moving_loop.py",
-        ),
+        concerns=("src/odradek/log/manager", "src/odradek/log/directory.py", "tests/crash/moving_loop.py"),
     ),
     LongTest(
         "permissions", "responses with and without rights compared with Apache Kafka", 1,
@@ -366,10 +304,7 @@ LONG_TESTS = (
         "connect-swap",
         "groups of workers of Apache Kafka that are replaced by Odradek's and back, while a source and a sink run", 2,
         _pytest("-m", "long", "tests/oracle/test_java_connect_group.py", "-k", "roll"),
-        concerns=(
-            "src/odradek/core/connect/herder.py", "src/odradek/core/connect/assignor.py",
-            "src/odradek/core/connect/group_protocol.py", "tests/oracle/test_java_connect_group.py",
-        ),
+        concerns=("src/odradek/core/connect/group_protocol.py", "tests/oracle/test_java_connect_group.py"),
     ),
     LongTest(
         "mirror-swap", "MirrorMaker 2 in Java and Odradek's take turns in one flow, some are killed", 1,

@@ -12,7 +12,7 @@ from typing import Any
 
 from compat.lab.toolchain import ROOT
 
-from bench.proofs.catalogue import LongTest
+from bench.proofs.long_test import LongTest
 from bench.proofs.table import last_result
 
 COMMITS_MAX = 10

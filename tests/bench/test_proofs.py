@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from bench.proofs import __main__ as proofs
-from bench.proofs.catalogue import GROUPS, LONG_TESTS, LongTest, chosen
+from bench.proofs.catalogue import GROUPS, LONG_TESTS, chosen
+from bench.proofs.long_test import LongTest
 from compat.lab.toolchain import ROOT
 from tests.support.child import Child
 
@@ -81,7 +82,7 @@ def test_an_interrupted_run_stops_its_processes_and_stores_nothing(
     code = (
         "import pathlib, sys\n"
         "from bench.proofs import __main__ as proofs\n"
-        "from bench.proofs.catalogue import LongTest\n"
+        "from bench.proofs.long_test import LongTest\n"
         f"proofs.RESULTS = pathlib.Path({str(tmp_path)!r})\n"
         f"test = LongTest('named', 'things', 1, (sys.executable, '-c', {inner!r}))\n"
         "proofs.chosen = lambda names: [test, test]\n"

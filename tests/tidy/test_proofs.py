@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from bench.proofs import freshness
-from bench.proofs.catalogue import BY_NAME, LONG_TESTS, LongTest
+from bench.proofs.catalogue import BY_NAME, LONG_TESTS
 from bench.proofs.freshness import COMMITS_MAX, NoHistory, commits_since_result
+from bench.proofs.long_test import LongTest
 from compat.lab.toolchain import HISTORY, ROOT, Missing, absent
 
 CONCERNED = [each for each in LONG_TESTS if each.concerns]
