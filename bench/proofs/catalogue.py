@@ -302,7 +302,7 @@ LONG_TESTS = (
     ),
     LongTest(
         "connect-swap",
-        "two groups of workers of Apache Kafka, replaced by Odradek's and back while a source and a sink run", 1,
+        "groups of workers of Apache Kafka, replaced by Odradek's and back while a source and a sink run", 1,
         _pytest("-m", "long", "tests/oracle/test_java_connect_group.py", "-k", "roll"),
         concerns=("src/odradek/core/connect/group_protocol.py", "tests/oracle/test_java_connect_group.py"),
     ),
