@@ -221,11 +221,11 @@ def test_a_topic_that_is_followed(run, send, servers, spark, make_topic, tmp_pat
         while not any(each.lastProgress for each in spark.streams.active):
             assert time.monotonic() < deadline
             time.sleep(0.1)
+        for each in spark.streams.active:  # as the runner does
+            each.stop()
 
     with pytest.raises(StoppedError):
         run(commitlog, *words, stopping=Stop(applied))
-    for each in spark.streams.active:
-        each.stop()
     send(topic, values[100:])
     wrong, found, shown = run(commitlog, *words, "--seconds", "1")
     assert not wrong, found

@@ -177,4 +177,6 @@ def run_for(
             if error is not None:
                 raise error
         if places.stopping.wait(POLL_S):
+            for query in active:  # the runner lets them complete their micro-batches
+                query.awaitTermination()
             raise StoppedError("stopped")
