@@ -57,6 +57,9 @@ _PIPELINES = tuple(
 )
 _ONE_SCENARIO = ("--clients", "librdkafka", "--only", "headers*")
 
+PYTHONS = ("3.11", "3.12", "3.13")
+"""The versions of Python for which results are stored."""
+
 LONG_TESTS = (
     LongTest(
         "groups", "histories of groups compared with Apache Kafka", 2000,
@@ -358,10 +361,13 @@ LONG_TESTS = (
         extra={"ODRADEK_ATTACK_BUILD": "wheel"},
         concerns=("src/odradek/network", "tests/attacks"),
     ),
-    LongTest(
-        "pythons", "all tests on the compiled wheel, and the demo, on each Python of the machine", 1,
-        _module("bench.proofs.pythons"), quick_arguments=("ARGS=tests/tls",),
-        concerns=("requirements", "bench/proofs/pythons.py", "compat/lab/pythons.py"),
+    *(
+        LongTest(
+            f"python-{version}", f"all tests on the compiled wheel, and the demo, on Python {version}", 1,
+            _module("bench.proofs.pythons", version), quick_arguments=("ARGS=tests/tls",),
+            concerns=("requirements", "bench/proofs/pythons.py", "compat/lab/pythons.py"),
+        )
+        for version in PYTHONS
     ),
     LongTest("compat", "all clients", 1, _module("compat"), quick_arguments=_ONE_SCENARIO),
     LongTest(
@@ -375,7 +381,10 @@ LONG_TESTS = (
     _benchmark("scale"),
 )  # fmt: skip
 BY_NAME = {each.name: each for each in LONG_TESTS}
-GROUPS = {"kills": ("kills-50", "kills-100")}
+GROUPS = {
+    "kills": ("kills-50", "kills-100"),
+    "pythons": tuple(f"python-{version}" for version in PYTHONS),
+}
 """Names of several long tests together."""
 
 
