@@ -113,6 +113,7 @@ def test_a_new_pipeline(odradek, tmp_path, monkeypatch):
         "Wrote clicks/clicks.py",
         "Wrote clicks/test_clicks.py",
         "Wrote clicks/README.md",
+        "Wrote clicks/pytest.ini",
     ]
     for path in (tmp_path / "clicks").iterdir():
         assert "$" not in path.read_text()
