@@ -269,3 +269,31 @@ def test_hopping_windows_overlap():
     with driver_of(build) as driver:
         pipe(driver, ("in", "a", "x", 12))
         assert results(driver) == [("5", 1, 12), ("10", 1, 12)]
+
+
+def test_final_sessions_with_one_end_are_sent_by_start():
+    def build(app):
+        counts = app.stream("in").group_by_key().windowed_by(Session(5, grace=0))
+        counts.emit("window closes").count().to_stream(lambda window: window.key).to(
+            "out", value=int
+        )
+
+    with driver_of(build) as driver:
+        pipe(driver, ("in", "b", "x", 5), ("in", "b", "x", 8), ("in", "a", "x", 8))
+        driver.advance("2s")  # windows are looked for once a second
+        pipe(driver, ("in", "c", "x", 100))
+        assert [key for key, _, _ in results(driver)] == ["b", "a"]
+
+
+def test_a_session_without_aggregate_moves_the_time_on():
+    def aggregate(_, value, total):
+        return None if value == "none" else total + value
+
+    def build(app):
+        sessions = app.stream("in").group_by_key().windowed_by(Session(5, grace=0))
+        table = sessions.aggregate(lambda: "", aggregate, lambda _, one, two: one + two)
+        table.to_stream(lambda window: window.key).to("out")
+
+    with driver_of(build) as driver:
+        pipe(driver, ("in", "a", "none", 5), ("in", "a", "x", 0), ("in", "a", "y", 0))
+        assert [value for _, value, _ in results(driver)][-1] == "y"  # "x" has expired

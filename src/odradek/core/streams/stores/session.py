@@ -82,14 +82,23 @@ class SessionStore(CachedStore):
         ]
 
     def ended_between(self, first: int, last: int) -> list[tuple[Windowed, Any]]:
-        """Return all sessions with ends from `first` to `last`, both included."""
+        """Return all sessions with ends from `first` to `last`, both included, by end.
+
+        Those with the same end are in the order of the store in Java: that in memory has them by key, that
+        in files by start and key (RocksDBTimeOrderedSessionStore).
+        """
         decode = self._key.decode
-        return [
-            (Windowed(decode(key), start, end), self._value.decode(keys[key][start]))
-            for end, keys in self._range(first, last, self._in_memory)
-            for key in sorted(keys)
-            for start in sorted(keys[key], reverse=True)
-        ]
+        found = []
+        for end, keys in self._range(first, last, self._in_memory):
+            if self._in_memory:
+                places = [(start, key) for key in sorted(keys) for start in sorted(keys[key])[::-1]]
+            else:
+                places = sorted((start, key) for key, starts in keys.items() for start in starts)
+            found += [
+                (Windowed(decode(key), start, end), self._value.decode(keys[key][start]))
+                for start, key in places
+            ]
+        return found
 
     def restore(
         self, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()
@@ -125,13 +134,13 @@ class SessionStore(CachedStore):
         return end // self._segment_ms < max(limit, 0) // self._segment_ms
 
     def _set(self, key: bytes, start: int, end: int, value: bytes | None) -> None:
+        if end > self._observed:  # by a tombstone too, as in Java
+            self._observed = end
+            self._expire()
+        if self._is_expired(end):
+            self.context.drop("expired sessions")
+            return
         if value is not None:
-            if end > self._observed:
-                self._observed = end
-                self._expire()
-            if self._is_expired(end):
-                self.context.drop("expired sessions")
-                return
             keys = self._by_end.get(end)
             if keys is None:
                 keys = self._by_end[end] = {}
