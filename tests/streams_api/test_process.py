@@ -158,3 +158,32 @@ def test_two_members_share_the_tasks_and_one_takes_over(bootstrap):
 def test_a_missing_topic_is_named(odradek_broker):
     with pytest.raises(TopologyError, match="missing source topics: lines; create them first"):
         word_count(odradek_broker.bootstrap_servers).worker()
+
+
+def test_a_stream_waits_for_the_rows_of_its_table(odradek_broker):
+    """The rows are older, and arrive later: there are many bytes of them, and few of the stream."""
+    bootstrap = odradek_broker.bootstrap_servers
+    rows, records = 300, 3000
+    app = App("prices", bootstrap)
+    table = app.table("rows", store="rows")
+    joined = app.stream("records").join(table, lambda left, right: left + right[:1])
+    joined.to("joined")
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        for topic in ("rows", "records", "joined"):
+            admin.create_topic(topic, 1)
+    now = time.time_ns() // 1_000_000
+    with Producer(bootstrap_servers=bootstrap, compression_type="none") as producer:
+        for key in range(rows):
+            producer.send("rows", b"r" * 20_000, key=b"%d" % key, timestamp=now - 1000)
+        for number in range(records):
+            producer.send("records", b"s", key=b"%d" % (number % rows), timestamp=now)
+    found = 0
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with (
+        running(app, commit_interval_ms=50, fetch_max_bytes=100_000),
+        Consumer(bootstrap_servers=bootstrap) as consumer,
+    ):
+        consumer.assign([("joined", 0, 0)])
+        while found < records and time.monotonic() < deadline:
+            found += len(consumer.poll(0.2) or ())
+    assert found == records

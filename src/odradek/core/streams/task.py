@@ -114,6 +114,10 @@ class Task:
         """Return the topics and partitions that the task reads."""
         return self._group.partitions()
 
+    def waiting(self, topic: str, partition: int) -> int:
+        """Return the number of records of a partition that wait."""
+        return len(self._group.queue(topic, partition))
+
     def partition_time(self, topic: str, partition: int) -> int:
         """Return the highest time of the processed records of a partition."""
         return self._group.queue(topic, partition).time

@@ -55,7 +55,7 @@ IDLE_POLL_SECONDS = 0.02
 STEPS_MAX = 1000
 """How many records a task processes before others have their turn."""
 BUFFERED_MAX = 1000
-"""With more records that wait, a task's partitions are not read (`buffered.records.per.partition`)."""
+"""With more records of a partition that wait, it is not read (`buffered.records.per.partition`)."""
 
 _LOST = frozenset(
     {
@@ -91,6 +91,8 @@ class Worker:
         self._stops = False
         self._has_failed = False
         self._owned: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
+        """Partitions that are not read because many of their records wait."""
         self._committed_ms = 0
         self._purged_ms = now_ms()
         self._read_to: dict[TopicPartition, int] = {}
@@ -257,7 +259,7 @@ class Worker:
             self._producer.poll()
 
     def _read(self) -> None:
-        """Pass one batch to its task. Without one, the tasks know that the broker has no more."""
+        """Pass one batch to its task."""
         now = now_ms()
         running = self._running.values()
         if self._tasks.reads or any(task.is_ready(now) for task in running):
@@ -267,13 +269,21 @@ class Worker:
         else:
             timeout = POLL_SECONDS
         batch = self._consumer.poll(timeout)
-        if batch is None:
-            if timeout:
-                for task in self._running.values():
-                    for topic, partition in task.partitions():
-                        task.set_lag(topic, partition, 0)
-            return
-        self._add(batch)
+        if batch is not None:
+            self._add(batch)
+        self._note_lags()
+
+    def _note_lags(self) -> None:
+        """Tell tasks how many records the broker has that are not here: they wait for older ones.
+
+        That nothing has come for a while says nothing: a record of a stream would be joined before the
+        rows of its table are here.
+        """
+        for task in self._running.values():
+            places = self._partitions(task)
+            if task.buffered and len(places) > 1:
+                for topic, partition in places:
+                    task.set_lag(topic, partition, self._consumer.lag((topic, partition)))
 
     def _advance(self) -> None:
         """Read changelogs, and let the tasks begin whose stores are complete."""
@@ -290,17 +300,15 @@ class Worker:
         task = self._running.get((subtopology, batch.partition))
         if task is None:
             return
-        for topic, partition in task.partitions():
-            task.set_lag(topic, partition, None)
         task.add(batch.topic, batch.partition, map(consumed, batch.records()))
-        if task.buffered > BUFFERED_MAX:
-            self._consumer.pause(*self._partitions(task))
+        if task.waiting(batch.topic, batch.partition) > BUFFERED_MAX:
+            self._consumer.pause(batch.topic_partition)
+            self._paused.add(batch.topic_partition)
 
     def _process(self) -> bool:
         """Let each task process some records. Return whether there were any."""
         is_busy = False
         for task in list(self._running.values()):
-            before = task.buffered
             with self._tasks.lock:
                 for _ in range(STEPS_MAX):
                     now = now_ms()
@@ -309,10 +317,19 @@ class Worker:
                     task.punctuate_stream_time(now)
                     is_busy = True
                 task.punctuate_clock(now_ms())
-            if before > BUFFERED_MAX >= task.buffered:
-                self._consumer.resume(*self._partitions(task))
             self._send(task.take_output())
+        self._resume()
         return is_busy
+
+    def _resume(self) -> None:
+        """Read partitions again of which few records wait."""
+        for place in list(self._paused):
+            task = self._running.get(self._task_of(place))
+            if task is None:
+                self._paused.discard(place)
+            elif task.waiting(*place) <= BUFFERED_MAX:
+                self._paused.discard(place)
+                self._consumer.resume(place)
 
     def _send(self, records: list[Produced]) -> None:
         if not records:
