@@ -17,6 +17,7 @@ from tests.support.child import ODRADEK, Child
 
 from odradek.client.admin.topics import NewTopic, create_topics
 from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError, RecordTooLargeError
 from odradek.connect.clients import Clients
 from odradek.connect.distributed import DistributedWorker
 from odradek.connect.registry import installed_plugins
@@ -228,18 +229,21 @@ def test_tasks_of_a_killed_worker_move_and_nothing_is_lost(bootstrap: str, tmp_p
 def test_a_record_that_is_too_large_is_left_out(bootstrap: str) -> None:
     """The states of tasks have the traces of errors, which may be long."""
     seen: list[bytes | None] = []
+    errors: list[ClientError | None] = []
     spec = TopicSpec("traces", "status.storage.topic", "statuses", 1, 1, {})
     clients = Clients({"bootstrap.servers": bootstrap})
     log = TopicLog(spec, clients, "traces", lambda _key, value, _offset: seen.append(value))
     try:
         log.start()
-        log.send(b"task", b"x" * 2_000_000)
-        log.send(b"task", b"short")
+        log.send(b"task", b"x" * 2_000_000, errors.append)
+        log.send(b"task", b"short", errors.append)
         log.flush(PATIENCE_SECONDS)
         log.read_to_end(PATIENCE_SECONDS)
     finally:
         log.stop()
     assert seen == [b"short"]
+    assert isinstance(errors[0], RecordTooLargeError)
+    assert errors[1:] == [None]
 
 
 def test_states_may_change_while_they_are_listed() -> None:

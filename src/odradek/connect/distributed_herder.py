@@ -169,6 +169,7 @@ class DistributedHerder(Herder):
                     self._feed(job)
                     self._is_ready |= isinstance(job, m.Started)
                 self._group.polled()
+                self._topic_statuses.send_again()
         except Exception as error:
             log.exception("the herder cannot go on")
             self._on_failure(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from odradek.connect.error_handler import ErrorHandler
 from odradek.core.connect.converter import Converter
@@ -11,19 +11,11 @@ from odradek.core.connect.errors import ConnectError
 from odradek.core.connect.plugins import PluginKind, Plugins, UnknownPluginError
 from odradek.core.connect.records import Header, Headers, SinkRecord, SourceRecord
 from odradek.core.connect.retry import Stage
+from odradek.core.connect.task_messages import Encoded
 from odradek.core.connect.transform import Chain, chain_of, with_prefix
 from odradek.core.connect.worker_config import WorkerConfig
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record
-
-
-class Encoded(NamedTuple):
-    """A record as bytes."""
-
-    record: SourceRecord
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
 
 
 class Pipeline:

@@ -1,12 +1,12 @@
-"""Runs a sink task: reads as a member of the connector's group, converts, delivers and commits."""
+"""Runs a sink task: does what `core.connect.sink_machine` decides."""
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 from odradek.client.cluster import Cluster
 from odradek.client.consuming.consumer import Consumer
@@ -15,13 +15,13 @@ from odradek.client.core.consumed_batch import Batch
 from odradek.client.errors import ClientError
 from odradek.connect.error_handler import DeadLetters, ErrorHandler, Skipped
 from odradek.connect.pipeline import Pipeline
-from odradek.connect.runner import Listener, Runner
+from odradek.connect.runner import Listener, Runner, now_ms
+from odradek.core.connect import task_messages as m
 from odradek.core.connect.api import ErrantRecordReporter, SinkTask
 from odradek.core.connect.config_log import TargetState, TaskId
-from odradek.core.connect.errors import ConnectError, RetriableError
 from odradek.core.connect.records import SinkRecord
 from odradek.core.connect.retry import Stage
-from odradek.core.connect.sink_task import SinkProgress
+from odradek.core.connect.sink_machine import SinkMachine
 from odradek.java_regex.pattern import Pattern
 from odradek.model.topic_partition import TopicPartition
 from odradek.records.record import Record
@@ -29,10 +29,6 @@ from odradek.records.record import Record
 log = logging.getLogger(__name__)
 
 Partitions = Collection[TopicPartition]
-_POLL_MS = 500
-_RETRY_MS = 1_000
-_TOPICS_SECONDS = 10.0
-_UNRECOVERABLE = "Exiting WorkerSinkTask due to unrecoverable exception."
 
 
 class Context:
@@ -85,35 +81,23 @@ class Context:
 
     # -- the owner ------------------------------------------------------------------------------
 
-    def assigned(self, partitions: set[TopicPartition]) -> None:
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """Note which partitions the task has."""
         with self._lock:
             self._assigned = set(partitions)
-            self._paused &= partitions
+            self._paused &= self._assigned
 
-    def take_seek(self) -> dict[TopicPartition, int]:
-        """Return where to read on, once."""
+    def take(self) -> m.SinkAsked | None:
+        """Return what was asked for, once; None if that is nothing."""
         with self._lock:
-            found, self._seek = self._seek, {}
-            return found
-
-    def take_pauses(self) -> set[TopicPartition] | None:
-        """Return the partitions to pause, if they have changed."""
-        with self._lock:
-            if not self._has_changed_pauses:
-                return None
+            seek, self._seek = self._seek, {}
+            paused = set(self._paused) if self._has_changed_pauses else None
             self._has_changed_pauses = False
-            return set(self._paused)
-
-    def take_timeout_ms(self) -> int | None:
-        """Return how long to wait, once."""
-        found, self._timeout_ms = self._timeout_ms, None
-        return found
-
-    def take_commit(self) -> bool:
-        """Return whether a commit was asked for, once."""
-        found, self._wants_commit = self._wants_commit, False
-        return found
+            timeout_ms, self._timeout_ms = self._timeout_ms, None
+            wants_commit, self._wants_commit = self._wants_commit, False
+        if not seek and paused is None and timeout_ms is None and not wants_commit:
+            return None
+        return m.SinkAsked(seek, paused, timeout_ms, wants_commit)
 
 
 class _Reporter:
@@ -130,7 +114,11 @@ class _Reporter:
 
 
 class SinkRunner(Runner):
-    """See the module."""
+    """See the module.
+
+    The consumer calls back while it reads. Until then the machine waits for `Read`; it is told what happens
+    to partitions, and its effects are done inside of the callback, up to `GoOn`.
+    """
 
     def __init__(
         self,
@@ -149,7 +137,7 @@ class SinkRunner(Runner):
         pattern: str | None,
         commit_interval_ms: int,
     ) -> None:
-        super().__init__(task, state, listener)
+        super().__init__(task, listener)
         self._make = make
         self._config = config
         self._pipeline = pipeline
@@ -157,263 +145,194 @@ class SinkRunner(Runner):
         self.errors = make_errors(self._stopping, self._dead_letters)
         self._cluster = cluster
         self._make_consumer = make_consumer
-        self._topics = list(topics)
         self._pattern = None if pattern is None else Pattern(pattern)
-        self._progress = SinkProgress(commit_interval_ms, self._now_ms())
+        self.machine: SinkMachine = SinkMachine(
+            state, commit_interval_ms, now_ms(), topics=topics, has_pattern=pattern is not None
+        )
         self._context = Context(self.errors, self._original)
         self._originals: dict[tuple[str, int, int], Record] = {}
         self._sink: SinkTask | None = None
         self._consumer: Consumer | None = None
-        self._batch: list[SinkRecord] = []
-        self._next_positions: dict[TopicPartition, int] = {}
-        self._is_retrying = False
-        self._is_held = False
-        """Whether all partitions are paused, because the task is paused or retries."""
-        self._failure: Exception | None = None
-        self._topics_at = 0.0
-
-    @staticmethod
-    def _now_ms() -> int:
-        return round(time.monotonic() * 1000)
+        self._reading: int | None = None
+        """The token of `Read` or `GoOn`, while the consumer reads."""
+        self._is_called_back = False
+        """Whether a callback of the consumer waits for `GoOn`."""
+        self._refusal: Exception | None = None
+        """What the last `GoOn` has said."""
 
     def _original(self, topic: str, partition: int, offset: int) -> Record | None:
         return self._originals.get((topic, partition, offset))
 
-    def _make_task(self) -> SinkTask:
-        made = self._make()
-        self._made = made
-        return made
+    @property
+    def sink(self) -> SinkTask:
+        """The task."""
+        assert self._sink is not None, "it was made"
+        return self._sink
 
-    def _run(self) -> None:
-        self._sink = self._call(self._make_task)
-        assert self._sink is not None, "the factory returns a task"
-        self._sink.initialize(self._context)
-        is_started = False
-        try:
-            self._call(self._sink.start, self._config)
-            is_started = True
-            self._loop()
-        finally:
-            try:
-                self._close_consumer()
-                if is_started and not self._is_cancelled:
-                    self._call(self._sink.stop)
-            finally:
-                self._cluster.close()
-                self._pipeline.close()
-                if self._dead_letters is not None:
-                    self._dead_letters.close()
-
-    def _loop(self) -> None:
-        shown: str | None = None
-        while not self._stopping.is_set():
-            state = "PAUSED" if self.is_paused else "RUNNING"
-            if state != shown:
-                self._tell(state)
-                shown = state
-                if self.is_paused:
-                    self._progress.ask()
-            consumer = self._joined()
-            if consumer is None:
-                self._stopping.wait(1.0)
-                continue
-            self._hold(consumer)
-            self._serve_asks(consumer)
-            self._iterate(consumer)
-            if self._context.take_commit():
-                self._progress.ask()
-            if self._progress.is_due(self._now_ms()):
-                self._commit(consumer, is_closing=False)
-
-    # -- the group ------------------------------------------------------------------------------
-
-    def _joined(self) -> Consumer | None:
-        """Return the consumer; None if no topic matches the pattern yet."""
-        if self._pattern is not None and time.monotonic() >= self._topics_at:
-            self._topics_at = time.monotonic() + _TOPICS_SECONDS
-            found = self._matching()
-            if found != self._topics:
-                self._close_consumer()
-                self._topics = found
-        if not self._topics:
-            return None
-        if self._consumer is None:
-            self._consumer = self._make_consumer(
-                self._topics,
-                on_assigned=self._assigned,
-                on_revoked=self._revoked,
-                on_lost=self._lost,
-            )
+    @property
+    def consumer(self) -> Consumer:
+        """The consumer."""
+        assert self._consumer is not None, "it was made"
         return self._consumer
 
-    def _matching(self) -> list[str]:
+    def feed(self, event: m.Event) -> None:
+        """See `Runner`. The machine hears first what the code of the task has asked for."""
+        asked = self._context.take()
+        if asked is not None:
+            super().feed(asked)
+        super().feed(event)
+
+    # -- effects --------------------------------------------------------------------------------
+
+    def _answer(self, wanted: m.Asking) -> None:
+        """See `Runner`."""
+        if isinstance(wanted, m.GoOn):
+            self._reading = wanted.token
+            self._refusal = wanted.error
+            self._is_called_back = False
+            return
+        if isinstance(wanted, m.Read):
+            self._read(wanted)
+            return
+        super()._answer(wanted)
+
+    def _do(self, wanted: m.Asking) -> Any:
+        match wanted:
+            case m.MakeTask():
+                return self._host.call(self._make_task)
+            case m.StartTask():
+                return self._host.call(self.sink.start, self._config)
+            case m.StopTask():
+                return self._host.call(self.sink.stop)
+            case m.OpenPartitions(_, partitions, assigned):
+                self._context.assigned(assigned)
+                return self._host.call(self.sink.open, partitions)
+            case m.ClosePartitions(_, partitions, assigned):
+                closed = self._host.call(self.sink.close, partitions)
+                closed.add_done_callback(lambda _: self._context.assigned(assigned))
+                return closed
+            case m.Put(_, records):
+                return self._host.call(self._put, records)
+            case m.PreCommit(_, offsets):
+                return self._host.call(self.sink.pre_commit, offsets)
+            case m.FlushDeadLetters():
+                return None if self._dead_letters is None else self._dead_letters.flush()
+            case _:
+                return self._use_consumer(wanted)
+
+    def _use_consumer(self, wanted: m.Asking) -> Any:
+        match wanted:
+            case m.FindTopics():
+                return self._matching()
+            case m.Subscribe(_, topics):
+                self._consumer = self._make_consumer(
+                    topics,
+                    on_assigned=self._assigned,
+                    on_revoked=lambda gone: self._call_back(m.Change.REVOKED, gone),
+                    on_lost=lambda gone: self._call_back(m.Change.LOST, gone),
+                )
+            case m.Unsubscribe():
+                self._close_consumer()
+            case m.PauseReading(_, partitions):
+                self.consumer.pause(partitions)
+            case m.ResumeReading(_, partitions):
+                self.consumer.resume(partitions)
+            case m.Seek(_, positions):
+                for each, offset in positions.items():
+                    self.consumer.seek(each, offset)
+            case m.CommitOffsets(_, offsets):
+                self.consumer.commit(dict(offsets))
+            case _:
+                raise AssertionError(f"a sink does not do this: {wanted}")
+        return None
+
+    def _make_task(self) -> None:
+        made = self._make()
+        self._made = self._sink = made
+        made.initialize(self._context)
+
+    def _put(self, records: Sequence[SinkRecord]) -> None:
+        self.sink.put(records)
+        self.record_count += len(records)
+
+    def _matching(self) -> list[str] | None:
         pattern = self._pattern
         assert pattern is not None, "only tasks with a pattern look for topics"
         try:
             topics = self._cluster.refresh().topics
         except ClientError as error:
             log.warning("task %s: the topics cannot be listed: %s", self.task, error)
-            return self._topics
+            return None
         return sorted(each for each in topics if pattern.matches(each))
 
-    def _assigned(self, partitions: Partitions) -> None:
-        assert self._consumer is not None, "its callback was called"
-        positions = {each: self._consumer.position(each) for each in partitions}
-        self._progress.opened(positions)
-        self._context.assigned(set(self._progress.delivered))
-        self._is_held = False
-        assert self._sink is not None, "the task was made before the consumer"
-        self._call(self._sink.open, list(positions))
+    # -- reading --------------------------------------------------------------------------------
 
-    def _revoked(self, partitions: Partitions) -> None:
-        self._give_up(partitions, commits=True)
-
-    def _lost(self, partitions: Partitions) -> None:
-        self._give_up(partitions, commits=False)
-
-    def _give_up(self, partitions: Partitions, *, commits: bool) -> None:
-        if self._is_cancelled or self._sink is None:
-            return
-        held = [each for each in partitions if each in self._progress.delivered]
-        if not held:
-            return
-        if commits and self._consumer is not None and not self.has_failed:
-            self._commit(self._consumer, is_closing=True)
-        self._call(self._sink.close, held)
-        gone = set(held)
-        self._progress.closed(held)
-        self._context.assigned(set(self._progress.delivered))
-        self._batch = [
-            each
-            for each in self._batch
-            if TopicPartition(each.original_topic, each.original_partition) not in gone
-        ]
-        self._next_positions = {k: v for k, v in self._next_positions.items() if k not in gone}
-
-    def _close_consumer(self) -> None:
-        consumer, held = self._consumer, list(self._progress.delivered)
-        if consumer is None:
-            return
+    def _read(self, wanted: m.Read) -> None:
+        """Read, and tell the machine. Meanwhile the consumer may call back."""
+        self._reading = wanted.token
+        found: m.Polled | None = None
+        failure: Exception | None = None
         try:
-            if held and not self._is_cancelled:
-                self._give_up(held, commits=True)
-        finally:
-            self._consumer = None
-            consumer.close()
+            found = self._convert(self.consumer.poll(wanted.wait_ms / 1000))
+        except Exception as error:  # noqa: BLE001 - the machine hears of it
+            failure = error
+        token, self._reading = self._reading, None
+        assert token is not None, "the machine waits for this"
+        self._inbox.put(m.Done(token, found, failure))
 
-    # -- records --------------------------------------------------------------------------------
+    def _assigned(self, partitions: Partitions) -> None:
+        self._call_back(m.Change.ASSIGNED, partitions)
 
-    def _hold(self, consumer: Consumer) -> None:
-        """Pause all partitions while the task is paused or the same records come again."""
-        wanted = self.is_paused or self._is_retrying
-        assigned = consumer.assignment
-        if wanted and not self._is_held and assigned:
-            consumer.pause(assigned)
-            self._is_held = True
-        elif not wanted and self._is_held:
-            consumer.resume(assigned)
-            self._is_held = False
+    def _call_back(self, change: m.Change, partitions: Partitions) -> None:
+        """Let the machine act on a change of partitions. If it ends meanwhile, so does the consumer."""
+        token = self._reading
+        if token is None or self.machine.is_over:
+            return  # the consumer is closed, and all partitions are given up
+        is_new = change == m.Change.ASSIGNED
+        positions = {each: self.consumer.position(each) if is_new else -1 for each in partitions}
+        self._is_called_back = True
+        self.feed(m.Done(token, m.Rebalanced(change, positions)))
+        while self._is_called_back and not self.machine.is_over:
+            self.feed(self.next_event())
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
 
-    def _serve_asks(self, consumer: Consumer) -> None:
-        """Do what the task asked for since the last call."""
-        seek = {k: v for k, v in self._context.take_seek().items() if k in consumer.assignment}
-        if seek:
-            _seek(consumer, seek)
-            self._progress.rewound(seek)
-        pauses = self._context.take_pauses()
-        if pauses is not None and not self._is_held:
-            assigned = consumer.assignment
-            consumer.pause(pauses & assigned)
-            consumer.resume(assigned - pauses)
-
-    def _iterate(self, consumer: Consumer) -> None:
-        wait_ms = min(_POLL_MS, self._progress.due_ms(self._now_ms()))
-        asked_ms = self._context.take_timeout_ms()
-        if self._is_retrying:
-            wait_ms = _RETRY_MS if asked_ms is None else asked_ms
-        elif asked_ms is not None:
-            wait_ms = min(wait_ms, asked_ms)
-        if self._is_retrying or self.is_paused:
-            # No record can arrive, so `poll` would return at once.
-            self._stopping.wait(wait_ms / 1000)
-            wait_ms = 0
-        polled = consumer.poll(wait_ms / 1000)
-        if not self._is_retrying:
-            self._convert(polled)
-        if not self.is_paused:
-            self._deliver()
-
-    def _convert(self, polled: Batch | None) -> None:
+    def _convert(self, polled: Batch | None) -> m.Polled | None:
         keeps = self.errors.reports and self._dead_letters is not None
-        self._originals = {}
         if polled is None:
-            return
+            return None
+        self._originals = {}
         place = polled.topic_partition
         is_used = False
+        found: list[SinkRecord] = []
         for record in records_of(polled):
             if keeps:
                 self._originals[place.topic, place.partition, record.offset] = record
             try:
-                found = self._pipeline.decode(place, record, self.errors)
+                decoded = self._pipeline.decode(place, record, self.errors)
             except Skipped:
                 continue
             is_used = True
-            if found is not None:
-                self._batch.append(found)
+            if decoded is not None:
+                found.append(decoded)
         if is_used:
             self._listener.used_topic(self.task, place.topic)
-        self._next_positions[place] = polled.next_offset
+        return m.Polled(place, found, polled.next_offset)
 
-    def _deliver(self) -> None:
-        assert self._sink is not None, "the task was made before the consumer"
+    # -- the end --------------------------------------------------------------------------------
+
+    def _close_consumer(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def _close(self) -> None:
+        """See `Runner`."""
         try:
-            self._call(self._sink.put, self._batch)
-        except RetriableError as error:
-            log.warning("task %s: the records come again: %s", self.task, error)
-            self._is_retrying = True
-            return
-        except Exception as error:
-            self.has_failed = True
-            raise ConnectError(_UNRECOVERABLE) from error
-        self.record_count += len(self._batch)
-        self._batch = []
-        self._is_retrying = False
-        self._progress.note_delivered(self._next_positions)
-        self._next_positions = {}
-
-    # -- commits --------------------------------------------------------------------------------
-
-    def _commit(self, consumer: Consumer, *, is_closing: bool) -> None:
-        """Commit what the task says is safe. If it fails, read on from the last commit."""
-        sequence = self._progress.began(self._now_ms())
-        if self._dead_letters is not None:
-            self._dead_letters.flush()
-        assert self._sink is not None, "the task was made before the consumer"
-        try:
-            wanted = self._call(self._sink.pre_commit, self._progress.delivered)
-        except Exception as error:
-            if is_closing:
-                raise
-            log.warning(
-                "task %s: the offsets are not committed, and reading continues from the last commit: %s",
-                self.task,
-                error,
-            )
-            committed = self._progress.committed
-            known = {k: v for k, v in committed.items() if k in consumer.assignment}
-            _seek(consumer, known)
-            self._progress.rewound(known)
-            return
-        offsets = self._progress.commitable(wanted or {})
-        if not offsets:
-            return
-        try:
-            consumer.commit(offsets)
-            self._progress.commit_done(sequence, offsets)
-        except ClientError as error:
-            log.warning("task %s: the commit failed: %s", self.task, error)
-
-
-def _seek(consumer: Consumer, positions: Mapping[TopicPartition, int]) -> None:
-    for each, offset in positions.items():
-        consumer.seek(each, offset)
+            self._close_consumer()
+        finally:
+            self._cluster.close()
+            self._pipeline.close()
+            if self._dead_letters is not None:
+                self._dead_letters.close()

@@ -241,19 +241,17 @@ class TopicLog:
         except ClientError as error:
             raise ConnectError(f"topic {self.spec.name} cannot be written: {error}") from error
 
-    def send(self, key: bytes, value: bytes | None) -> None:
-        """Write a record, without waiting for it. If that fails, the log says so."""
+    def send(
+        self, key: bytes, value: bytes | None, on_end: Callable[[ClientError | None], None]
+    ) -> None:
+        """Write a record, without waiting for it. Any thread calls `on_end`, with the error of a failure."""
         assert self._producer is not None, "the log is started"
         try:
             self._producer.send(
-                self.spec.name, value, key=key, on_delivery=lambda found: self._note(found.error)
+                self.spec.name, value, key=key, on_delivery=lambda found: on_end(found.error)
             )
         except ClientError as error:
-            self._note(error)
-
-    def _note(self, error: ClientError | None) -> None:
-        if error is not None:
-            log.error("topic %s: a record is not written: %s", self.spec.name, error)
+            on_end(error)
 
     def flush(self, timeout_s: float) -> None:
         """Wait until everything that was sent is written, or has failed, but not longer."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from odradek.client.errors import ClientError
+from odradek.client.errors import ClientError, RequestTimeoutError
 from odradek.client.producer import Producer
 from odradek.connect.clients import Clients
 from odradek.connect.topic_log import TopicLog, TopicSpec
@@ -24,6 +25,8 @@ from odradek.core.connect.status_log import (
     topic_record,
 )
 from odradek.core.connect.worker_config import WorkerConfig
+
+log = logging.getLogger(__name__)
 
 Partition = Mapping[str, Any]
 Offset = Mapping[str, Any]
@@ -152,14 +155,29 @@ class ConfigStore:
             ) from error
 
 
+class _Sent:
+    """A record on its way. `subject` is that of a state; None for the use of a topic."""
+
+    def __init__(self, record: LogRecord, subject: Subject | None, generation: int) -> None:
+        self.record = record
+        self.subject = subject
+        self.generation = generation
+
+
 class TopicStatusStore:
     """The topic of states. Any thread may use it."""
 
     def __init__(self, config: WorkerConfig, clients: Clients, client_id: str) -> None:
         self._lock = threading.Lock()
         self._states = StatusLog()
+        self._generation = -1
+        """That of the last state."""
         self._used: set[tuple[str, str]] = set()
         """The topics that this worker has noted, by connector."""
+        self._sent: dict[str, _Sent] = {}
+        """What is on its way, by key."""
+        self._failed: dict[str, _Sent] = {}
+        """What was not written in time, by key."""
         self._log = TopicLog(
             topic_spec(config, "status"), clients, f"{client_id}statuses", self._read
         )
@@ -185,15 +203,47 @@ class TopicStatusStore:
         with self._lock:
             self._states.replay(key.decode("utf-8", "replace"), value)
 
-    def _send(self, record: LogRecord) -> None:
-        self._log.send(record.key.encode(), record.value)
+    def _send(self, record: LogRecord, subject: Subject | None = None) -> None:
+        sent = _Sent(record, subject, self._generation)
+        with self._lock:
+            self._sent[record.key] = sent
+            self._failed.pop(record.key, None)
+        self._log.send(record.key.encode(), record.value, lambda error: self._end(sent, error))
+
+    def _end(self, sent: _Sent, error: ClientError | None) -> None:
+        if error is not None:
+            log.warning("topic %s: a record is not written: %s", self._log.spec.name, error)
+        with self._lock:
+            if self._sent.get(sent.record.key) is not sent:
+                return  # there is a newer one
+            del self._sent[sent.record.key]
+            if isinstance(error, RequestTimeoutError) or (error is not None and error.retriable):
+                self._failed[sent.record.key] = sent
+
+    def send_again(self) -> None:
+        """Send again what was not written in time, unless something newer was written since."""
+        with self._lock:
+            failed, self._failed = self._failed, {}
+            wanted = [each for each in failed.values() if self._is_newest(each)]
+        for each in wanted:
+            self._send(each.record, each.subject)
+
+    def _is_newest(self, sent: _Sent) -> bool:
+        """Whether no worker has written a state of a later generation."""
+        if sent.subject is None:
+            return True
+        known = self._states.of(sent.subject)
+        return sent.generation == self._generation and (
+            known is None or known.generation <= sent.generation
+        )
 
     def write(self, subject: Subject, status: Status, *, safely: bool = False) -> None:
         """Write the state of a connector or task; see `status_log` about `safely`."""
         with self._lock:
             if safely and not self._states.may_write(subject, status):
                 return
-        self._send(status_record(subject, status))
+            self._generation = status.generation
+        self._send(status_record(subject, status), subject)
 
     def used(self, use: TopicUse) -> None:
         """Note that a connector uses a topic."""

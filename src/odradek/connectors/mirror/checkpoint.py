@@ -319,13 +319,19 @@ class MirrorCheckpointConnector(SourceConnector):
     def _find(self) -> list[str]:
         """Return the groups that have an offset of a topic that is copied."""
         assert self._source is not None, "it is started"
-        return [
+        groups = [
             each.id
             for each in list_groups(self._source)
             if each.type.lower() in ("", "classic", "consumer")
             and each.protocol_type in ("", "consumer")
             and self._wanted.accepts(each.id)
-            and any(
-                self._topics.accepts(place.topic) for place in fetch_offsets(self._source, each.id)
-            )
         ]
+        return [each for each in groups if self._is_copied(self._source, each)]
+
+    def _is_copied(self, source: Cluster, group: str) -> bool:
+        try:
+            places = fetch_offsets(source, group)
+        except ClientError as error:
+            log.warning("%s: the offsets of group %s: %s", self._config.label, group, error)
+            return group in (self._known or ())
+        return any(self._topics.accepts(place.topic) for place in places)

@@ -395,7 +395,8 @@ class ConfigLog:
             self.ignored += 1
             return []
         deferred = dict(entry.deferred)
-        if set(deferred) != set(range(count)):
+        # Compaction may have left more of them: those of tasks that are not configured any more.
+        if not set(deferred) >= set(range(count)):
             self._entries[name] = replace(
                 entry, deferred={}, task_count=count, is_inconsistent=True, must_fence=True
             )

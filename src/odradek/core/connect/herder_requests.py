@@ -148,9 +148,12 @@ class HerderRequests(HerderCore):
                 continue
             try:
                 yield from due.run()
-            except ConnectError as error:
+            except Exception as error:
+                # As in Apache Kafka, whatever goes wrong is the answer.
                 if due.number is not None:
                     self._refuse(due.number, error)
+                elif not isinstance(error, ConnectError):
+                    raise
         for each in held:
             heapq.heappush(self._due, each)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -57,14 +57,6 @@ class SourceProgress:
         self._queues.setdefault(key, deque()).append(each)
         self._pending += 1
         return each
-
-    def remove(self, submitted: Submitted) -> None:
-        """Forget a record that was not sent, the last of its partition."""
-        for queue in self._queues.values():
-            if queue and queue[-1] is submitted:
-                queue.pop()
-                self._pending -= 1
-                return
 
     def take_committable(self) -> list[tuple[Partition, Offset]]:
         """Return the last offset of each partition before which everything is written."""
@@ -122,6 +114,14 @@ class Transactions:
         if before is not None and before != is_commit:
             raise ConnectError("Cannot commit and abort the transaction after the same record")
         self._after_records[id(record)] = is_commit
+
+    def records_before_end(self, records: Sequence[SourceRecord]) -> int:
+        """Return how many of these records are sent before the first end that the task has asked for."""
+        if self.boundary == Boundary.CONNECTOR and self._after_records:
+            for index, each in enumerate(records):
+                if id(each) in self._after_records:
+                    return index + 1
+        return len(records)
 
     def after_record(self, record: SourceRecord) -> bool | None:
         """Return whether to commit (True) or abort (False) after a record; None to go on."""

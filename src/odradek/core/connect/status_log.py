@@ -129,9 +129,13 @@ class StatusLog:
         """Return whether it is known that a connector uses a topic."""
         return topic in self._topics.get(connector, {})
 
+    def of(self, subject: Subject) -> Status | None:
+        """Return the state of a connector or a task."""
+        return self.task(subject) if isinstance(subject, TaskId) else self.connector(subject)
+
     def may_write(self, subject: Subject, status: Status) -> bool:
         """Whether a safe write is in order: nobody newer has written."""
-        known = self.task(subject) if isinstance(subject, TaskId) else self.connector(subject)
+        known = self.of(subject)
         return (
             known is None or known.worker == status.worker or known.generation <= status.generation
         )
