@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.connect.distributed_lab import Caller, until
+from tests.connect.lab import Got
 from tests.connect.mirror_lab import place
 from tests.connect.test_distributed import Worker
 from tests.connect.topics_script import RECORDED, found_in, play
@@ -88,6 +89,18 @@ class Copy:
         return len(found) - len(wanted), len(lines) - len(wanted)
 
 
+def _config(caller: Caller, name: str) -> dict[str, str]:
+    """Return the configuration of a connector. While the group rebalances, the answer may be 409."""
+    found: list[Got] = []
+
+    def is_there() -> bool:
+        found.append(caller.ask("GET", f"/connectors/{name}/config"))
+        return found[-1].status == 200
+
+    until(is_there, f"the configuration of {name}")
+    return found[-1].body
+
+
 def _check_requests(workers: list[Worker | JavaWorker]) -> None:
     """Each worker answers all requests, whoever leads, and whoever has the connector."""
     for each in workers:
@@ -99,15 +112,15 @@ def _check_requests(workers: list[Worker | JavaWorker]) -> None:
                 until(lambda c=caller, a=asked: c.ask("POST", a).status == 204, asked)
             asked = f"/connectors/{name}/restart?includeTasks=true"
             until(lambda c=caller, a=asked: c.ask("POST", a).status == 202, asked)
-            config = caller.ask("GET", f"/connectors/{name}/config").body
-            config["batch.size"] = str(100 + each.port % 100)
             asked = f"/connectors/{name}/config"
+            config = _config(caller, name)
+            config["batch.size"] = str(100 + each.port % 100)
             until(lambda c=caller, a=asked, g=config: c.ask("PUT", a, g).status == 200, asked)
             until(lambda c=caller, a=asked, g=config: c.ask("GET", a).body == g, asked)
     # The worker that has the connector sends its tasks to the leader, signed.
     for each in workers:
         for name in ("reader", "writer"):
-            wanted = each.caller.ask("GET", f"/connectors/{name}/config").body["batch.size"]
+            wanted = _config(each.caller, name)["batch.size"]
 
             def has_new_tasks(c: Caller = each.caller, n: str = name, w: str = wanted) -> bool:
                 got = c.ask("GET", f"/connectors/{n}/tasks")  # 409 while the group rebalances
