@@ -122,7 +122,7 @@ LONG_TESTS = (
     ),
     LongTest(
         "streams-topologies", "topologies with histories compared with Kafka Streams' test driver", 100_000,
-        _pytest("tests/streams_api/test_kafka_streams.py"), "ODRADEK_HISTORIES",
+        _pytest("-n", "2", "tests/streams_api/test_kafka_streams.py"), "ODRADEK_HISTORIES",
         concerns=("src/odradek/core/streams", "tests/streams_api/generator.py"),
     ),
     LongTest(

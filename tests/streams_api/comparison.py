@@ -6,9 +6,17 @@ import json
 
 from tests.streams_api.generator import generate
 from tests.streams_api.interpreter import run
+from tests.support.progress import report
 
-KNOWN_ERRORS = ("Found a null keyChangingChild",)
-"""Kafka Streams' optimizer refuses some topologies by mistake. Ours need not."""
+KNOWN_ERRORS = (
+    "Found a null keyChangingChild",
+    "NullPointerException: key cannot be null",
+)
+"""Faults of Kafka Streams: its optimizer refuses some topologies, and a stream record without key fails a left
+join with a versioned table that has a grace period. Ours need not."""
+SMALL_CACHE_BYTES = 1000
+EVICTIONS_IN = 1000
+"""One of so many histories may differ in when an entry leaves a cache of some bytes."""
 
 
 def answer(request):
@@ -37,10 +45,25 @@ def difference(java, ours):
 
 def compare(oracle, seeds):
     """Return the differences of the histories of seeds as text."""
-    found = []
-    for seed in seeds:
+    found, evictions = [], []
+    for number, seed in enumerate(seeds):
+        report(number, len(seeds), "histories")
         request = generate(seed)
         text = difference(oracle.ask([request])[0], answer(request))
-        if text is not None:
-            found.append(f"seed {seed}: {text}\n{json.dumps(request)}")
+        if text is None:
+            continue
+        text = f"seed {seed}: {text}\n{json.dumps(request)}"
+        is_small = 0 < request["settings"]["cache"] < SMALL_CACHE_BYTES
+        (evictions if is_small and _agrees_otherwise(oracle, request) else found).append(text)
+    if len(evictions) > 1 + len(seeds) // EVICTIONS_IN:
+        found += evictions
     return found
+
+
+def _agrees_otherwise(oracle, request):
+    """Return whether the results are equal without a cache, and with a cache that is never full."""
+    for cache in (0, 10_000_000):
+        other = {**request, "settings": {**request["settings"], "cache": cache}}
+        if difference(oracle.ask([other])[0], answer(other)) is not None:
+            return False
+    return True

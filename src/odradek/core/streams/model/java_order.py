@@ -101,9 +101,15 @@ def buckets(hashes: list[int], capacity: int = 16) -> list[int]:
 
 
 def partition_order(partitions: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return topics and partitions in the order of a HashMap with Kafka's TopicPartitions as keys."""
-    hashes = [
-        (31 * (31 + partition) + java_hash(topic)) & 0xFFFFFFFF for topic, partition in partitions
-    ]
+    """Return topics and partitions in the order of a HashMap with Kafka's TopicPartitions as keys.
+
+    Those of one place are in the order in which they are added: that of another HashMap, by topic
+    (`TopologyTestDriver.partitionsByInputTopic`).
+    """
+    topics = {
+        topic: place for place, topic in enumerate(hash_order(each for each, _ in partitions))
+    }
+    added = sorted(partitions, key=lambda each: (topics[each[0]], each[1]))
+    hashes = [(31 * (31 + partition) + java_hash(topic)) & 0xFFFFFFFF for topic, partition in added]
     places = buckets(hashes)
-    return [partitions[place] for place in sorted(range(len(hashes)), key=places.__getitem__)]
+    return [added[place] for place in sorted(range(len(hashes)), key=places.__getitem__)]
