@@ -77,10 +77,16 @@ def test_each_partition_goes_to_one_member_that_wants_it(name, counts, members, 
     check(topics, members, shares, is_complete=not assignor.is_cooperative)
 
 
-@given(counts=COUNTS, members=MEMBERS, data=st.data())
-def test_a_cooperative_group_settles(counts, members, data):
-    """What is left out is assigned after it has been revoked; then nothing moves any more."""
-    topics = known(counts, members, data.draw)
+@given(counts=COUNTS, members=MEMBERS)
+def test_a_cooperative_group_settles(counts, members):
+    """What is left out is assigned after it has been revoked; then nothing moves any more.
+
+    Racks are left out: with them two members may exchange partitions for ever, also in Java.
+    """
+    wanted = {topic for member in members.values() for topic in member.topics}
+    topics = topics_of(
+        {topic: count for topic, count in counts.items() if topic in wanted and count}
+    )
     assign = ASSIGNORS["cooperative-sticky"].assign
     shares = assign(topics, members)
     for generation_id in (10, 11, 12):

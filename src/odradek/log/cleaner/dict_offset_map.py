@@ -45,6 +45,9 @@ class DictOffsetMap(OffsetMap):
         self._bytes = 0
         self._bases: dict[bytes, int] = {}
         """Key or digest -> base offset of the last batch with this key."""
+        self._left_out: set[int] = set()
+        """The base offsets of the batches of aborted transactions, whose keys are not here. If the second
+        pass does not remove these batches, their records are looked up one by one."""
         self._last_keys: dict[int, list[bytes]] | None = None
         """Base offset of a batch -> the keys whose last record the batch has. Batches without such
         keys have no entry. None if there are so many batches that this dict would need much memory
@@ -72,6 +75,11 @@ class DictOffsetMap(OffsetMap):
                     self.advance_to(offset)
         self.advance_to(batch.last_offset)
         return True
+
+    def leave_out(self, batch: RecordBatch) -> None:
+        """See `OffsetMap`."""
+        super().leave_out(batch)
+        self._left_out.add(batch.base_offset)
 
     def _add_all(self, keys: list[bytes], base_offset: int) -> bool:
         """Add the keys of a whole batch. If they may not fit, change nothing and return False."""
@@ -121,6 +129,8 @@ class DictOffsetMap(OffsetMap):
         last_keys = self._last_keys_of(batch)
         if last_keys is not None:
             return last_records(payload, batch.count, last_keys, drop_tombstones)
+        if batch.base_offset in self._left_out:
+            return self._survivors_left_out(batch, payload, drop_tombstones)
         if batch.last_offset <= self.latest_offset:
             base_of = cast("Callable[[bytes | None], int | None]", self._bases.get)
             return survivors(payload, batch.count, base_of, batch.base_offset, drop_tombstones)
@@ -132,9 +142,22 @@ class DictOffsetMap(OffsetMap):
             self._last_keys is None
             or batch.base_offset < self.first_dirty_offset
             or batch.last_offset > self.latest_offset
+            or batch.base_offset in self._left_out
         ):
             return None
         return self._last_keys.get(batch.base_offset, ())
+
+    def _survivors_left_out(
+        self, batch: RecordBatch, payload: bytes, drop_tombstones: bool
+    ) -> Survivors:
+        """Return the records without a later record in the map, which has none of the batch."""
+        return survivors_of(
+            fields
+            for fields in fields_of(batch, payload)
+            if fields.key is not None
+            and self._bases.get(fields.key, -1) < batch.base_offset
+            and not (fields.is_tombstone and drop_tombstones)
+        )
 
     def _survivors_at_end(
         self, batch: RecordBatch, payload: bytes, drop_tombstones: bool
